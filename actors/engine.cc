@@ -21,11 +21,11 @@
 
 namespace reprise::actors {
 
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::Event;
 using protocol::Figure;
 using protocol::ModelCard;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 
@@ -175,7 +175,7 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
   if (ends_trace)
     request.origin.trace =
         traces::RequestTrace(request.origin.id.empty() ? "nameless" : request.origin.id, "asked");
-  const auto refuse = [&writer = writer](ServiceError error) {
+  const auto refuse = [&writer = writer](Error error) {
     Event event = protocol::Failed{std::move(error)};
     static_cast<void>(writer.try_write(event));
     writer.close();
@@ -183,10 +183,10 @@ runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request)
   auto found = choose_model(*parts_->directory, request.model, request.adapter);
   const std::uint32_t choices = std::clamp(request.n, 1U, parts_->options.requests.max_choices);
   std::shared_ptr<void> slot = parts_->running->take(choices);
-  if (auto* error = std::get_if<ServiceError>(&found)) {
+  if (auto* error = std::get_if<Error>(&found)) {
     refuse(std::move(*error));
   } else if (!slot) {
-    refuse({ServiceErrorCode::kOverloaded,
+    refuse({ErrorKind::kOverloaded,
             "the server has reached its limit of requests answered at once (http.max_requests)", "",
             std::chrono::seconds(1)});
   } else {
@@ -315,7 +315,7 @@ const WorkerFigures& Engine::device_figures(const std::string& device) const {
 Engine::Loaded Engine::load(ModelSpec spec, std::chrono::milliseconds timeout) {
   Result<LoadModel::Reply> loaded = parts_->supervisor.ask_blocking(LoadModel{std::move(spec)}, timeout);
   if (loaded.ok()) return std::move(*loaded);
-  return ServiceError{ServiceErrorCode::kUnavailable, loaded.error().describe()};
+  return Error{ErrorKind::kUnavailable, loaded.error().describe()};
 }
 
 runtime::Ask<Engine::Loaded> Engine::ask_load(ModelSpec spec, std::chrono::milliseconds timeout) {
@@ -332,21 +332,22 @@ Engine::AdapterAnswer Engine::load_adapter(const std::string& model, AdapterSpec
   Result<AdapterAnswer> loaded =
       parts_->supervisor.ask_blocking(LoadModelAdapter{model, std::move(spec)}, timeout);
   if (loaded.ok()) return std::move(*loaded);
-  return ServiceError{ServiceErrorCode::kUnavailable, loaded.error().describe()};
+  return Error{ErrorKind::kUnavailable, loaded.error().describe()};
 }
 
 Engine::AdapterAnswer Engine::unload_adapter(const std::string& model, const std::string& name,
                                              std::chrono::milliseconds timeout) {
   Result<AdapterAnswer> unloaded = parts_->supervisor.ask_blocking(UnloadModelAdapter{model, name}, timeout);
   if (unloaded.ok()) return std::move(*unloaded);
-  return ServiceError{ServiceErrorCode::kUnavailable, unloaded.error().describe()};
+  return Error{ErrorKind::kUnavailable, unloaded.error().describe()};
 }
 
 // Checks that a path from outside is inside the adapter folder, because the supervisor trusts its senders.
-runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterRequest wish) {
-  LoadModelAdapter load{.model = std::move(wish.model), .spec = {.name = std::move(wish.name), .path = {}}};
-  if (!wish.path.empty()) {
-    const std::filesystem::path path = std::filesystem::path(wish.path).lexically_normal();
+runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterRequest adapter) {
+  LoadModelAdapter load{.model = std::move(adapter.model),
+                        .spec = {.name = std::move(adapter.name), .path = {}}};
+  if (!adapter.path.empty()) {
+    const std::filesystem::path path = std::filesystem::path(adapter.path).lexically_normal();
     const bool inside = path.is_relative() && !path.empty() && *path.begin() != "..";
     if (parts_->options.adapter_folder.empty() || !inside) {
       load.refused = parts_->options.adapter_folder.empty()
@@ -359,12 +360,12 @@ runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterReques
   return parts_->supervisor.ask(std::move(load), kAdapterTime);
 }
 
-runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterRequest wish) {
-  return parts_->supervisor.ask(UnloadModelAdapter{std::move(wish.model), std::move(wish.name)},
+runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterRequest adapter) {
+  return parts_->supervisor.ask(UnloadModelAdapter{std::move(adapter.model), std::move(adapter.name)},
                                 kAdapterTime);
 }
 
-std::optional<ServiceError> Engine::wait_until_ready(std::chrono::milliseconds timeout) {
+std::optional<Error> Engine::wait_until_ready(std::chrono::milliseconds timeout) {
   const runtime::TimePoint deadline = runtime::deadline_after(timeout);
   for (const ModelSpec& spec : parts_->options.models) {
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - runtime::Clock::now());
@@ -373,7 +374,7 @@ std::optional<ServiceError> Engine::wait_until_ready(std::chrono::milliseconds t
     const auto entry = parts_->directory->find(spec.name);
     if (!entry) continue;
     for (const ServedAdapter& adapter : entry->adapters) {
-      if (!adapter.ready()) return ServiceError{ServiceErrorCode::kInvalid, adapter.error, "adapters"};
+      if (!adapter.ready()) return Error{ErrorKind::kInvalid, adapter.error, "adapters"};
     }
   }
   return std::nullopt;
@@ -402,10 +403,10 @@ protocol::CacheCounts counts_of(const RegistryFigures& figures) {
   return out;
 }
 
-ServiceError no_such_model(const std::string& name, const EngineOptions& options) {
+Error no_such_model(const std::string& name, const EngineOptions& options) {
   std::string known;
   for (const ModelSpec& spec : options.models) known += (known.empty() ? "'" : ", '") + spec.name + "'";
-  return {ServiceErrorCode::kUnknownModel,
+  return {ErrorKind::kUnknownModel,
           "the configuration has no model '" + name + "'" + (known.empty() ? "" : "; configured: " + known),
           "model"};
 }
@@ -453,14 +454,14 @@ Task<protocol::ServerCache> Engine::view_cache(protocol::CacheScope scope, std::
 Task<protocol::Answer<std::uint64_t>> Engine::drop_cache(std::string model) {
   const auto entry = parts_->directory->find(model);
   if (!entry || !entry->model) {
-    co_return ServiceError{ServiceErrorCode::kUnknownModel, "there is no model '" + model + "'", "model"};
+    co_return Error{ErrorKind::kUnknownModel, "there is no model '" + model + "'", "model"};
   }
   if (!entry->model->registry) co_return std::uint64_t{0};
   const std::uint64_t before = read(entry->model->registry_figures->entries);
   auto asked = entry->model->registry.ask(protocol::DropNamespaces{}, kViewTime);
   const Result<protocol::Nothing> dropped = co_await asked;
   if (!dropped.ok()) {
-    co_return ServiceError{ServiceErrorCode::kUnavailable, dropped.error().describe()};
+    co_return Error{ErrorKind::kUnavailable, dropped.error().describe()};
   }
   const std::uint64_t after = read(entry->model->registry_figures->entries);
   co_return before - std::min(before, after);
@@ -471,7 +472,7 @@ Task<protocol::Answer<ModelCard>> Engine::load_model(std::string name) {
   if (spec == parts_->options.models.end()) co_return no_such_model(name, parts_->options);
   auto asked = ask_load(*spec, kDeskTime);
   const Result<Loaded> loaded = co_await asked;
-  if (!loaded.ok()) co_return ServiceError{ServiceErrorCode::kUnavailable, loaded.error().describe()};
+  if (!loaded.ok()) co_return Error{ErrorKind::kUnavailable, loaded.error().describe()};
   if (!loaded->ok()) co_return loaded->error();
   co_return **loaded;
 }
@@ -485,9 +486,9 @@ Task<protocol::Answer<std::string>> Engine::unload_model(std::string name) {
   }
   auto asked = parts_->supervisor.ask(UnloadModel{name}, kDeskTime);
   const Result<bool> unloaded = co_await asked;
-  if (!unloaded.ok()) co_return ServiceError{ServiceErrorCode::kUnavailable, unloaded.error().describe()};
+  if (!unloaded.ok()) co_return Error{ErrorKind::kUnavailable, unloaded.error().describe()};
   if (!*unloaded) {
-    co_return ServiceError{ServiceErrorCode::kUnavailable, "model '" + name + "' is being loaded", "model"};
+    co_return Error{ErrorKind::kUnavailable, "model '" + name + "' is being loaded", "model"};
   }
   co_return name;
 }

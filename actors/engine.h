@@ -37,7 +37,7 @@ namespace reprise::actors {
 
 struct WorkerFigures;
 
-class Engine : public protocol::Service, public protocol::ServerAdmin, private protocol::AdapterDesk {
+class Engine : public protocol::Service, public protocol::ServerAdmin, private protocol::AdapterAdmin {
  public:
   /// Starts loading the models; health() tells when they are ready.
   Engine(runtime::System& system, EngineOptions options);
@@ -52,7 +52,7 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   runtime::Ask<protocol::Answer<protocol::Rendered>> render(protocol::RenderRequest request) override;
 
   std::vector<protocol::ModelCard> models() const override;
-  protocol::AdapterDesk* adapter_desk() override { return this; }
+  protocol::AdapterAdmin* adapter_admin() override { return this; }
   protocol::Health health() const override;
   std::vector<protocol::RunningRequest> running() const override;
   bool end_reasoning(const std::string& reply_id, const std::string& tenant) override;
@@ -67,7 +67,7 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   runtime::Task<protocol::Answer<protocol::ModelCard>> load_model(std::string name) override;
   runtime::Task<protocol::Answer<std::string>> unload_model(std::string name) override;
 
-  using Loaded = Outcome<protocol::ModelCard, protocol::ServiceError>;
+  using Loaded = Outcome<protocol::ModelCard, protocol::Error>;
   /// Loads a model and waits; returns an error on failure or timeout.
   Loaded load(ModelSpec spec, std::chrono::milliseconds timeout);
   /// The asynchronous variant of load(), for actors.
@@ -79,7 +79,7 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   AdapterAnswer unload_adapter(const std::string& model, const std::string& name,
                                std::chrono::milliseconds timeout);
   /// Waits until every model and its adapters are loaded or have failed; returns the first error, if any.
-  std::optional<protocol::ServiceError> wait_until_ready(std::chrono::milliseconds timeout);
+  std::optional<protocol::Error> wait_until_ready(std::chrono::milliseconds timeout);
 
   // -- tests and measurements
 
@@ -89,8 +89,8 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   const WorkerFigures& device_figures(const std::string& device) const;
 
  private:
-  runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterRequest wish) override;
-  runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterRequest wish) override;
+  runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterRequest adapter) override;
+  runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterRequest adapter) override;
 
   struct Parts;
   const std::unique_ptr<Parts> parts_;

@@ -18,9 +18,9 @@
 namespace reprise::actors {
 
 using protocol::AdapterCard;
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::ModelCard;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 
@@ -67,14 +67,14 @@ AdapterCard card_of(const std::string& model, const ServedAdapter& adapter) {
           .fingerprint = adapter.loaded.fingerprint};
 }
 
-ServiceErrorCode code_of(protocol::JobFault fault) {
+ErrorKind code_of(protocol::ErrorKind fault) {
   switch (fault) {
-    case protocol::JobFault::kBadJob:
-      return ServiceErrorCode::kInvalid;
-    case protocol::JobFault::kNoMemory:
-      return ServiceErrorCode::kOverloaded;
+    case protocol::ErrorKind::kBadJob:
+      return ErrorKind::kInvalid;
+    case protocol::ErrorKind::kNoMemory:
+      return ErrorKind::kOverloaded;
     default:
-      return ServiceErrorCode::kUnavailable;
+      return ErrorKind::kUnavailable;
   }
 }
 
@@ -157,12 +157,12 @@ void ModelSupervisor::begin_load(Managed& managed, ModelSpec spec) {
 
 Task<void> ModelSupervisor::load(std::string name) {
   Managed& managed = models_.at(name);  // stays valid: unloading waits for the load
-  Error error{};
+  Failure error{};
   try {
-    Task<Error> bringing = bring(managed);
+    Task<Failure> bringing = bring(managed);
     error = co_await bringing;
   } catch (const std::exception& failure) {  // a file error; what() names the file
-    error = ServiceError{ServiceErrorCode::kInvalid, failure.what(), "model"};
+    error = Error{ErrorKind::kInvalid, failure.what(), "model"};
   }
   if (error && managed.arch) {
     Task<void> dropping = drop(managed);
@@ -171,7 +171,7 @@ Task<void> ModelSupervisor::load(std::string name) {
   end_load(managed, error);
 }
 
-void ModelSupervisor::end_load(Managed& managed, const Error& error) {
+void ModelSupervisor::end_load(Managed& managed, const Failure& error) {
   managed.loading = false;
   if (error) {
     log_error("model '" + managed.spec.name + "' cannot be used: " + error->message);
@@ -184,12 +184,12 @@ void ModelSupervisor::end_load(Managed& managed, const Error& error) {
 }
 
 // If the device fails meanwhile, tries again on its replacement.
-Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
+Task<ModelSupervisor::Failure> ModelSupervisor::bring(Managed& managed) {
   const ModelSpec& spec = managed.spec;
   SupervisedDevice& device =
       devices_.get(models::Device::resolve(spec.device.empty() ? options_.worker.device : spec.device));
   managed.device = &device;
-  if (device.lost) co_return ServiceError{ServiceErrorCode::kUnavailable, "the device is lost"};
+  if (device.lost) co_return Error{ErrorKind::kUnavailable, "the device is lost"};
   if (!device.is_gpu()) log_plan(spec);
   for (int tries = 1;; ++tries) {
     const runtime::RefOf<DeviceWorker> worker = device.worker;
@@ -204,15 +204,15 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
       auto pause = runtime::sleep_for(kDeviceChange);
       const Result<void> rested = co_await pause;
       if (rested.ok() && worker != device.worker && tries < kMaxDevices) continue;
-      co_return ServiceError{ServiceErrorCode::kUnavailable,
-                             "the device did not load the model: " + loaded.error().describe()};
+      co_return Error{ErrorKind::kUnavailable,
+                      "the device did not load the model: " + loaded.error().describe()};
     }
     if (worker != device.worker && tries < kMaxDevices) continue;
-    if (!loaded->ok()) co_return ServiceError{ServiceErrorCode::kInvalid, loaded->error().message, "model"};
+    if (!loaded->ok()) co_return Error{ErrorKind::kInvalid, loaded->error().message, "model"};
     managed.arch = (*loaded)->arch;
     managed.failed_early = false;
     managed.weight_bytes = (*loaded)->weight_bytes;
-    if (Error refused = refusal_of_budget(spec, **loaded)) co_return refused;
+    if (Failure refused = refusal_of_budget(spec, **loaded)) co_return refused;
     const std::shared_ptr<const ServedModel> served = make_served(managed, **loaded);
     log("model '" + spec.name + "' is loaded on " + device.name + ": " + served->card.architecture + ", " +
         std::to_string(served->arch.weight_bytes >> 20) + " MiB of weights, " +
@@ -228,20 +228,20 @@ Task<ModelSupervisor::Error> ModelSupervisor::bring(Managed& managed) {
       continue;
     }
     if (registry_failed)
-      co_return ServiceError{ServiceErrorCode::kUnavailable, "its prefix cache failed while it was loaded"};
+      co_return Error{ErrorKind::kUnavailable, "its prefix cache failed while it was loaded"};
     directory_->set({served->card, served, "", spec, std::move(adapters), nullptr});
     co_return std::nullopt;
   }
 }
 
-ModelSupervisor::Error ModelSupervisor::refusal_of_budget(const ModelSpec& spec,
-                                                          const protocol::ArchLoaded& loaded) {
+ModelSupervisor::Failure ModelSupervisor::refusal_of_budget(const ModelSpec& spec,
+                                                            const protocol::ArchLoaded& loaded) {
   std::string why = refusal_of(spec.kv);
   if (why.empty() && spec.kv.tokens != 0 && !loaded.no_compaction.empty()) {
     why = "prompts of this model cannot be compacted: " + loaded.no_compaction;
   }
   if (why.empty()) return std::nullopt;
-  return ServiceError{ServiceErrorCode::kInvalid, "kv_budget: " + why, "model"};
+  return Error{ErrorKind::kInvalid, "kv_budget: " + why, "model"};
 }
 
 // Logs the expected memory. Ignores unreadable files; loading reports them.
@@ -462,38 +462,38 @@ Task<std::vector<ServedAdapter>> ModelSupervisor::bring_adapters(const Managed& 
 }
 
 Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
-  const auto refuse = [](ServiceErrorCode code, std::string why) {
-    return LoadModelAdapter::Reply(ServiceError{code, std::move(why), "name"});
+  const auto refuse = [](ErrorKind code, std::string why) {
+    return LoadModelAdapter::Reply(Error{code, std::move(why), "name"});
   };
   if (!load.refused.empty()) {
-    co_return LoadModelAdapter::Reply(ServiceError{ServiceErrorCode::kInvalid, load.refused, "path"});
+    co_return LoadModelAdapter::Reply(Error{ErrorKind::kInvalid, load.refused, "path"});
   }
   const std::string model = load.model;
   std::optional<ModelDirectory::Entry> entry = directory_->find(model);
-  if (!entry) co_return refuse(ServiceErrorCode::kUnknownModel, "there is no model '" + model + "'");
+  if (!entry) co_return refuse(ErrorKind::kUnknownModel, "there is no model '" + model + "'");
   const auto found = models_.find(entry->card.id);
   if (found == models_.end() || found->second.loading || !entry->model) {
-    co_return refuse(ServiceErrorCode::kUnavailable, "model '" + entry->card.id + "' is not ready");
+    co_return refuse(ErrorKind::kUnavailable, "model '" + entry->card.id + "' is not ready");
   }
   Managed& managed = found->second;
   AdapterSpec spec = load.spec;
   if (!is_adapter_name(spec.name)) {
     co_return refuse(
-        ServiceErrorCode::kInvalid,
+        ErrorKind::kInvalid,
         "name: an adapter's name must have 1 to 256 characters, without colons and control characters");
   }
   const auto known = named(managed.configured, spec.name);
   if (spec.path.empty()) {
     if (known == managed.configured.end()) {
-      co_return refuse(ServiceErrorCode::kUnknownModel, "the configuration of model '" + managed.spec.name +
-                                                            "' has no adapter '" + spec.name + "'");
+      co_return refuse(ErrorKind::kUnknownModel, "the configuration of model '" + managed.spec.name +
+                                                     "' has no adapter '" + spec.name + "'");
     }
     spec.path = known->path;
   }
   if (const auto there = named(managed.spec.adapters, spec.name); there != managed.spec.adapters.end()) {
     const auto served = named(entry->adapters, spec.name);
     if (there->path != spec.path) {
-      co_return refuse(ServiceErrorCode::kInvalid,
+      co_return refuse(ErrorKind::kInvalid,
                        "adapter '" + spec.name + "' is already loaded from another path; unload it first");
     }
     if (served != entry->adapters.end() && served->ready()) {
@@ -501,7 +501,7 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
     }
   }
   if (!managed.adapters_changing.insert(spec.name).second) {
-    co_return refuse(ServiceErrorCode::kUnavailable,
+    co_return refuse(ErrorKind::kUnavailable,
                      "adapter '" + spec.name + "' is being loaded or unloaded; try again later");
   }
   const std::string name = managed.spec.name;
@@ -510,11 +510,11 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
   const ServedAdapter adapter = co_await bringing;
   // The model may have been unloaded meanwhile, or reloaded without this adapter.
   const auto now = models_.find(name);
-  if (now == models_.end()) co_return refuse(ServiceErrorCode::kUnavailable, "the model was unloaded");
+  if (now == models_.end()) co_return refuse(ErrorKind::kUnavailable, "the model was unloaded");
   now->second.adapters_changing.erase(spec.name);
   if (!adapter.ready()) co_return refuse(code_of(adapter.fault), adapter.error);
   if (now->second.arch != arch)
-    co_return refuse(ServiceErrorCode::kUnavailable, "the model was reloaded meanwhile; try again");
+    co_return refuse(ErrorKind::kUnavailable, "the model was reloaded meanwhile; try again");
   std::vector<AdapterSpec>& specs = now->second.spec.adapters;
   std::erase_if(specs, [&](const AdapterSpec& one) { return one.name == spec.name; });
   specs.push_back(spec);
@@ -529,20 +529,20 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
 
 // Removes it from the directory first, then tells its requests, then frees what it held.
 Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
-  const auto refuse = [](ServiceErrorCode code, std::string why) {
-    return UnloadModelAdapter::Reply(ServiceError{code, std::move(why), "name"});
+  const auto refuse = [](ErrorKind code, std::string why) {
+    return UnloadModelAdapter::Reply(Error{code, std::move(why), "name"});
   };
   const std::optional<ModelDirectory::Entry> entry = directory_->find(unload.model);
-  if (!entry) co_return refuse(ServiceErrorCode::kUnknownModel, "there is no model '" + unload.model + "'");
+  if (!entry) co_return refuse(ErrorKind::kUnknownModel, "there is no model '" + unload.model + "'");
   const auto found = models_.find(entry->card.id);
   const auto served = named(entry->adapters, unload.name);
   if (found == models_.end() || served == entry->adapters.end()) {
-    co_return refuse(ServiceErrorCode::kUnknownModel,
+    co_return refuse(ErrorKind::kUnknownModel,
                      "model '" + entry->card.id + "' has no adapter '" + unload.name + "'");
   }
   Managed& managed = found->second;
   if (managed.loading || !managed.adapters_changing.insert(unload.name).second) {
-    co_return refuse(ServiceErrorCode::kUnavailable,
+    co_return refuse(ErrorKind::kUnavailable,
                      "adapter '" + unload.name + "' is being loaded or unloaded; try again later");
   }
   const ServedAdapter& adapter = *served;
@@ -597,12 +597,12 @@ void ModelSupervisor::on(protocol::ArchFailed failed) {
 
 Task<void> ModelSupervisor::reload(std::string name, std::string why) {
   Managed& managed = models_.at(name);
-  Error error{};
+  Failure error{};
   try {
-    Task<Error> reloading = reload_within_limits(managed, why);
+    Task<Failure> reloading = reload_within_limits(managed, why);
     error = co_await reloading;
   } catch (const std::exception& failure) {
-    error = ServiceError{ServiceErrorCode::kUnavailable, failure.what()};
+    error = Error{ErrorKind::kUnavailable, failure.what()};
   }
   if (error) {
     end_load(managed, error);
@@ -613,7 +613,8 @@ Task<void> ModelSupervisor::reload(std::string name, std::string why) {
 }
 
 // Drops the model before a reload, or returns an error if it was reloaded too often.
-Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& managed, const std::string& why) {
+Task<ModelSupervisor::Failure> ModelSupervisor::reload_within_limits(Managed& managed,
+                                                                     const std::string& why) {
   const runtime::TimePoint now = runtime::Clock::now();
   while (!managed.reloads.empty() && now - managed.reloads.front() > options_.reload_window) {
     managed.reloads.pop_front();
@@ -626,7 +627,7 @@ Task<ModelSupervisor::Error> ModelSupervisor::reload_within_limits(Managed& mana
   }
   Task<void> dropping = drop(managed);
   co_await dropping;
-  if (too_often) co_return ServiceError{ServiceErrorCode::kUnavailable, "failed too often: " + why};
+  if (too_often) co_return Error{ErrorKind::kUnavailable, "failed too often: " + why};
   co_return std::nullopt;
 }
 
@@ -636,7 +637,7 @@ Task<void> ModelSupervisor::give_up(std::string name, std::string why) {
   Task<void> dropping = drop(managed);
   co_await dropping;
   auto asked_meanwhile = std::exchange(managed.waiting, {});
-  end_load(managed, ServiceError{ServiceErrorCode::kUnavailable, why});
+  end_load(managed, Error{ErrorKind::kUnavailable, why});
   if (asked_meanwhile.empty()) co_return;
   managed.waiting = std::move(asked_meanwhile);
   begin_load(managed, managed.spec);

@@ -44,7 +44,7 @@
 namespace reprise::actors {
 
 struct LoadModel {
-  using Reply = Outcome<protocol::ModelCard, protocol::ServiceError>;
+  using Reply = Outcome<protocol::ModelCard, protocol::Error>;
   ModelSpec spec;
 };
 struct UnloadModel {
@@ -92,7 +92,7 @@ class ModelSupervisor : public runtime::Actor {
   void on(runtime::Down down);
 
  private:
-  using Error = std::optional<protocol::ServiceError>;
+  using Failure = std::optional<protocol::Error>;
   struct Managed {
     ModelSpec spec;                           // includes the current adapters
     std::vector<AdapterSpec> configured;      // adapters of the original spec
@@ -114,15 +114,15 @@ class ModelSupervisor : public runtime::Actor {
   // -- loading and unloading
   void begin_load(Managed& managed, ModelSpec spec);
   runtime::Task<void> load(std::string name);
-  runtime::Task<Error> bring(Managed& managed);
+  runtime::Task<Failure> bring(Managed& managed);
   void log_plan(const ModelSpec& spec) const;
   /// Returns an error if the model's KV budget is invalid, or not supported by the model.
-  static Error refusal_of_budget(const ModelSpec& spec, const protocol::ArchLoaded& loaded);
+  static Failure refusal_of_budget(const ModelSpec& spec, const protocol::ArchLoaded& loaded);
   runtime::Task<void> drop(Managed& managed);
   /// Makes the tier in host memory free the states of an unloaded model, unless it is served under another
   /// name, or those of an unloaded adapter, whose namespaces begin with `prefix`.
   void free_states(std::uint64_t model, const std::string& prefix) const;
-  void end_load(Managed& managed, const Error& error);
+  void end_load(Managed& managed, const Failure& error);
   std::shared_ptr<const ServedModel> make_served(Managed& managed, const protocol::ArchLoaded& loaded);
   void give_chat(const Managed& managed, ServedModel& served);
   void give_registry(Managed& managed, ServedModel& served);
@@ -140,7 +140,7 @@ class ModelSupervisor : public runtime::Actor {
 
   // -- when something breaks
   runtime::Task<void> reload(std::string name, std::string why);
-  runtime::Task<Error> reload_within_limits(Managed& managed, const std::string& why);
+  runtime::Task<Failure> reload_within_limits(Managed& managed, const std::string& why);
   runtime::Task<void> give_up(std::string name, std::string why);
   runtime::Task<void> watch_workers();
   void look_at(SupervisedDevice& device);
@@ -153,7 +153,7 @@ class ModelSupervisor : public runtime::Actor {
   const std::shared_ptr<Restarts> restarts_;
   const protocol::TierRef tier_;  // below the devices; may be null
   const protocol::TurnStoreRef turn_store_;
-  const std::shared_ptr<protocol::TurnBook> turns_ = std::make_shared<protocol::TurnBook>();
+  const std::shared_ptr<protocol::TurnCache> turns_ = std::make_shared<protocol::TurnCache>();
   SupervisedDevices devices_;
   std::map<std::string, Managed> models_;
 };

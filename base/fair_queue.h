@@ -40,12 +40,12 @@ class FairQueue {
     if (!owner.empty() && held >= limits_.of_one) return item;
     std::optional<T> displaced;
     if (waiting_ + running_ >= limits_.all) {
-      Owner* most = biggest();
-      if (most == nullptr || most->held() <= held + 1) return item;
-      displaced.emplace(std::move(most->items.back()));
-      most->items.pop_back();
+      Owner* largest = biggest();
+      if (largest == nullptr || largest->held() <= held + 1) return item;
+      displaced.emplace(std::move(largest->items.back()));
+      largest->items.pop_back();
       --waiting_;
-      forget_if_idle(most->name);
+      forget_if_idle(largest->name);
     }
     owner_of(owner).items.push_back(std::move(item));
     ++waiting_;
@@ -82,7 +82,7 @@ class FairQueue {
 
   std::size_t waiting() const { return waiting_; }
   std::size_t running() const { return running_; }
-  /// Owners with an item, waiting or running.
+  /// Returns the number of owners with an item, waiting or running.
   std::size_t owners() const { return ring_.size(); }
 
  private:
@@ -96,11 +96,11 @@ class FairQueue {
 
   /// Returns the owner with the most items among those with waiting ones; null if there is none.
   Owner* biggest() {
-    Owner* most = nullptr;
+    Owner* largest = nullptr;
     for (Owner& owner : ring_) {
-      if (!owner.items.empty() && (most == nullptr || owner.held() > most->held())) most = &owner;
+      if (!owner.items.empty() && (largest == nullptr || owner.held() > largest->held())) largest = &owner;
     }
-    return most;
+    return largest;
   }
   Owner& owner_of(const std::string& name) {
     const auto found = by_name_.find(name);

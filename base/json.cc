@@ -33,7 +33,7 @@ bool is_digit(char c) {
 }
 
 // Returns the offset after the closing quote of the string opened at `at`, or the end of the text.
-std::size_t behind_string(std::string_view text, std::size_t at) {
+std::size_t end_of_string(std::string_view text, std::size_t at) {
   for (++at; at < text.size(); ++at) {
     if (text[at] == '\\') {
       ++at;
@@ -60,7 +60,7 @@ PythonJson rewrite_python_json(std::string_view text) {
   for (std::size_t at = 0; at < text.size();) {
     const char c = text[at];
     if (c == '"') {
-      const std::size_t end = behind_string(text, at);
+      const std::size_t end = end_of_string(text, at);
       out.text += text.substr(at, end - at);
       at = end;
       ++strings;
@@ -100,20 +100,20 @@ bool all_differ(const Json::Object& few) {
   return true;
 }
 
-struct PlacedKey {
+struct IndexedKey {
   std::string_view key;
-  std::size_t place;
+  std::size_t position;
 };
 
 // Any order works that groups equal keys by position; comparing lengths first is the fastest.
-bool comes_before(const PlacedKey& a, const PlacedKey& b) {
+bool comes_before(const IndexedKey& a, const IndexedKey& b) {
   if (a.key.size() != b.key.size()) return a.key.size() < b.key.size();
   const int order = a.key.compare(b.key);
-  return order != 0 ? order < 0 : a.place < b.place;
+  return order != 0 ? order < 0 : a.position < b.position;
 }
 
-std::vector<PlacedKey> sorted_keys(const Json::Object& members) {
-  std::vector<PlacedKey> sorted;
+std::vector<IndexedKey> sorted_keys(const Json::Object& members) {
+  std::vector<IndexedKey> sorted;
   sorted.reserve(members.size());
   for (const Json::Member& member : members) sorted.push_back({member.key, sorted.size()});
   std::sort(sorted.begin(), sorted.end(), comes_before);
@@ -123,32 +123,32 @@ std::vector<PlacedKey> sorted_keys(const Json::Object& members) {
 // Returns a key that occurs twice, or null. Costs as much as merge_same_keys().
 const std::string* repeated_key(const Json::Object& members) {
   if (members.size() <= kFew && all_differ(members)) return nullptr;
-  const std::vector<PlacedKey> sorted = sorted_keys(members);
-  const auto same = std::adjacent_find(sorted.begin(), sorted.end(),
-                                       [](const PlacedKey& a, const PlacedKey& b) { return a.key == b.key; });
-  return same == sorted.end() ? nullptr : &members[same->place].key;
+  const std::vector<IndexedKey> sorted = sorted_keys(members);
+  const auto same = std::adjacent_find(
+      sorted.begin(), sorted.end(), [](const IndexedKey& a, const IndexedKey& b) { return a.key == b.key; });
+  return same == sorted.end() ? nullptr : &members[same->position].key;
 }
 
 // Keeps the last value of each key at the position of its first, as Python does. Sorts instead of hashing, so
 // no choice of keys costs more than O(n log n) comparisons.
 void merge_same_keys(Json::Object& members) {
   if (members.size() <= kFew && all_differ(members)) return;
-  const std::vector<PlacedKey> sorted = sorted_keys(members);
+  const std::vector<IndexedKey> sorted = sorted_keys(members);
 
   std::vector<bool> repeats;  // by position; empty: no key repeats
   for (auto first = sorted.begin(); first != sorted.end();) {
     const auto end = std::find_if(first + 1, sorted.end(),
-                                  [&](const PlacedKey& other) { return other.key != first->key; });
+                                  [&](const IndexedKey& other) { return other.key != first->key; });
     if (end - first > 1) {
       repeats.resize(members.size());
-      members[first->place].value = std::move(members[(end - 1)->place].value);
-      for (auto repeat = first + 1; repeat != end; ++repeat) repeats[repeat->place] = true;
+      members[first->position].value = std::move(members[(end - 1)->position].value);
+      for (auto repeat = first + 1; repeat != end; ++repeat) repeats[repeat->position] = true;
     }
     first = end;
   }
   if (repeats.empty()) return;
-  std::size_t place = 0;  // std::erase_if calls the predicate once per member, in order
-  std::erase_if(members, [&](const Json::Member&) { return repeats[place++]; });
+  std::size_t position = 0;  // std::erase_if calls the predicate once per member, in order
+  std::erase_if(members, [&](const Json::Member&) { return repeats[position++]; });
 }
 
 // -- errors

@@ -34,7 +34,7 @@ struct JsonLimits {
   std::size_t members = 1'000'000;  // max total members of all objects
 };
 
-/// Parsing options where the standard leaves room or Python extends it.
+/// Parsing options where the standard permits a choice or Python extends it.
 struct JsonReading {
   bool python = false;       // accept NaN, Infinity, -Infinity and integers of any length
   bool unique_keys = false;  // reject duplicate keys
@@ -50,7 +50,7 @@ struct JsonFault {
   std::string reason;      // empty: there is no fault
 };
 
-/// Returns the first error of `text`, or the first place where it exceeds a limit. Time is linear in the
+/// Returns the first error of `text`, or the first offset at which it exceeds a limit. Time is linear in the
 /// text, memory in `limits.depth`.
 JsonFault diagnose_json(std::string_view text, const JsonLimits& limits, const JsonReading& reading = {});
 

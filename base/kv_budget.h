@@ -42,8 +42,8 @@ struct KvKept {
 
 /// Returns why the settings are invalid; empty if they are valid.
 inline std::string refusal_of(const KvBudget& budget) {
-  const auto range = [](const char* what, std::uint32_t least, std::uint32_t most) {
-    return std::string(what) + " must be from " + std::to_string(least) + " to " + std::to_string(most);
+  const auto range = [](const char* what, std::uint32_t min, std::uint32_t max) {
+    return std::string(what) + " must be from " + std::to_string(min) + " to " + std::to_string(max);
   };
   if (budget.window < 1 || budget.window > KvBudget::kMaxWindow) {
     return range("the window", 1, KvBudget::kMaxWindow);

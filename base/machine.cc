@@ -33,9 +33,9 @@ std::uint64_t value_of(const fs::path& file, std::string_view key) {
   return 0;
 }
 
-/// The directories of the process's control group for `controller` and of those above it. Limits of all of them
-/// apply. In a container without a cgroup namespace the group's path may not exist below the mount point; the mount
-/// point itself is then the container's group.
+/// The directories of the process's control group for `controller` and of those above it. Limits of all of
+/// them apply. In a container without a cgroup namespace the group's path may not exist below the mount
+/// point; the mount point itself is then the container's group.
 std::vector<fs::path> groups(const fs::path& root, std::string_view controller) {
   const fs::path mounted = root / "sys/fs/cgroup";
   std::vector<fs::path> found;
@@ -67,7 +67,7 @@ std::vector<fs::path> groups(const fs::path& root, std::string_view controller) 
 
 /// CPU time per wall-clock time that the quotas allow; infinity without a quota.
 double cpu_quota(const fs::path& root) {
-  double least = std::numeric_limits<double>::infinity();
+  double lowest = std::numeric_limits<double>::infinity();
   for (const fs::path& group : groups(root, "cpu")) {
     double quota = 0;
     double period = 0;
@@ -78,9 +78,9 @@ double cpu_quota(const fs::path& root) {
       std::ifstream period_file(group / "cpu.cfs_period_us");
       if (!(quota_file >> quota) || !(period_file >> period)) continue;
     }
-    if (quota > 0 && period > 0) least = std::min(least, quota / period);
+    if (quota > 0 && period > 0) lowest = std::min(lowest, quota / period);
   }
-  return least;
+  return lowest;
 }
 
 }  // namespace

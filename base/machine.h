@@ -1,6 +1,6 @@
 #pragma once
-// Processors and memory that this process may use: the machine's, or less if its control groups (version 1 or 2,
-// as containers set them) limit it. Each call reads system files. Thread-safe.
+// Processors and memory that this process may use: the machine's, or less if its control groups (version 1 or
+// 2, as containers set them) limit it. Each call reads system files. Thread-safe.
 
 #include <cstdint>
 #include <filesystem>
@@ -20,8 +20,8 @@ inline std::uint64_t available_memory() {
   return machine_memory().available;
 }
 
-/// Returns the number of processors in the process's affinity mask, or its CPU quota rounded up if that is less;
-/// at least 1. Does not change while the process runs, unless somebody changes mask or quota.
+/// Returns the number of processors in the process's affinity mask, or its CPU quota rounded up if that is
+/// less; at least 1. Does not change while the process runs, unless the mask or the quota changes.
 unsigned available_processors(const std::filesystem::path& root = "/");
 
 }  // namespace reprise

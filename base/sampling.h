@@ -1,6 +1,6 @@
 #pragma once
-// Sampling settings: SamplingOverrides, the optional ones of a client or a model's authors, and SamplingParams,
-// the resolved ones. models/sampling/sampler.h has the order in which they apply.
+// Sampling settings: SamplingOverrides, the optional ones of a client or a model's authors, and
+// SamplingParams, the resolved ones. models/sampling/sampler.h has the order in which they apply.
 //
 // Any combination can be stored; validate() reports invalid fields. A Sampler requires valid parameters.
 
@@ -67,8 +67,8 @@ struct SamplingParams {
 
   std::uint64_t seed = 0;  // required: the caller chooses one if the request has none
 
-  /// Number of alternatives reported per position beside the chosen token, 0 to kMaxLogprobs; nullopt: no
-  /// logprobs.
+  /// Number of alternatives reported per position in addition to the chosen token, 0 to kMaxLogprobs;
+  /// nullopt: no logprobs.
   std::optional<int> logprobs{};
   bool logprobs_of_draw = false;  // logprobs after filtering instead of the model's distribution
 

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "base/in_parallel.h"
 #include "models/files/dtype.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
 #include "traces/trace.h"
@@ -129,10 +129,10 @@ ModelFiles ModelFiles::open(const std::filesystem::path& path, std::span<const F
     out.bind(alternatives_of, "blk.");
     return out;
   }
-  const JsonPlace config = JsonPlace::read(path / "config.json");
-  std::optional<JsonPlace> generation;
+  const JsonLocation config = JsonLocation::read(path / "config.json");
+  std::optional<JsonLocation> generation;
   if (std::filesystem::exists(path / "generation_config.json", ignored)) {
-    generation = JsonPlace::read(path / "generation_config.json");
+    generation = JsonLocation::read(path / "generation_config.json");
   }
   out.config_ = ModelConfig::from_hf(config, generation ? &*generation : nullptr, known);
   out.scheme_ = QuantScheme::read(config);

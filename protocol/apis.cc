@@ -2,7 +2,7 @@
 
 #include <iterator>
 
-#include "protocol/api/slot_book.h"
+#include "protocol/api/slot_records.h"
 
 namespace reprise::protocol {
 
@@ -12,7 +12,7 @@ ApiTable all_apis(const ApiSettings& settings) {
   };
   ApiSettings whole = settings;
   if (whole.names == nullptr) whole.names = std::make_shared<NamedSnapshots>();
-  if (whole.slot_book == nullptr) whole.slot_book = std::make_shared<SlotBook>();
+  if (whole.slot_records == nullptr) whole.slot_records = std::make_shared<SlotRecords>();
   ApiTable table{.elsewhere = &openai_dialect()};
   for (const auto routes_of : kApis) {
     std::vector<ApiRoute> routes = routes_of(whole);

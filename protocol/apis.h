@@ -12,20 +12,20 @@
 
 namespace reprise::protocol {
 
-class SlotBook;
+class SlotRecords;
 
 struct ApiSettings {
   bool slots = true;     // GET /slots lists running requests
   bool verbose = false;  // replies of llama-server chats include their prompt
   // names for from_snapshot and /v1/snapshots; null: the APIs make their own
   std::shared_ptr<NamedSnapshots> names{};
-  // running replies (protocol/api/slot_book.h); null: the APIs make their own
-  std::shared_ptr<SlotBook> slot_book{};
+  // running replies (protocol/api/slot_records.h); null: the APIs make their own
+  std::shared_ptr<SlotRecords> slot_records{};
 };
 
 ApiTable all_apis(const ApiSettings& settings = {});
 
-// The routes of each API. `settings` must have names and slot_book.
+// The routes of each API. `settings` must have names and slot_records.
 namespace openai {
 std::vector<ApiRoute> routes(const ApiSettings& settings);
 }

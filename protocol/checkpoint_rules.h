@@ -1,7 +1,7 @@
 #pragma once
-// CheckpointRules decides which checkpoints are worth their time and memory. It is asked at three stages: when
-// the checkpoints of a computation are planned, when the device reaches one, and when the registry has adopted
-// its snapshot.
+// CheckpointRules decides which checkpoints are worth their time and memory. It is asked at three stages:
+// when the checkpoints of a computation are planned, when the device reaches one, and when the registry has
+// adopted its snapshot.
 //
 //   origin                    planned if                  taken at high memory load   stored in a tier below
 //   breakpoint                inside                      yes                         at once
@@ -14,8 +14,8 @@
 //
 // "inside": if states can be cut at any token, only the checkpoint at the end of a computation is planned, as
 // it serves all shorter prefixes. "min_tokens": at least so many tokens are saved. A position that another
-// request waits for is planned whatever its length, and taken whatever the load. No tier gets states of
-// less than kMinStored tokens. While a reply is decoded, the device takes checkpoints inside it without a plan.
+// request waits for is planned whatever its length, and taken whatever the load. No tier gets states of less
+// than kMinStored tokens. While a reply is decoded, the device takes checkpoints inside it without a plan.
 
 #include <algorithm>
 #include <cstdint>

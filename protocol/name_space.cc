@@ -22,9 +22,9 @@ NameSpaceParts parts_of(std::string_view name_space) {
   if (parts.of_adapter) name_space.remove_prefix(std::min(name_space.find('\n'), name_space.size() - 1) + 1);
   std::size_t length = 0;
   const char* const end = name_space.data() + name_space.size();
-  const auto [behind, error] = std::from_chars(name_space.data(), end, length);
-  if (error != std::errc() || behind == end || *behind != ':') return parts;
-  name_space.remove_prefix(static_cast<std::size_t>(behind - name_space.data()) + 1);
+  const auto [parsed, error] = std::from_chars(name_space.data(), end, length);
+  if (error != std::errc() || parsed == end || *parsed != ':') return parts;
+  name_space.remove_prefix(static_cast<std::size_t>(parsed - name_space.data()) + 1);
   parts.owner = name_space.substr(0, length);
   parts.salted = name_space.size() > length + 1;
   return parts;

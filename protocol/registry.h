@@ -50,7 +50,7 @@ struct LookedUp {
   MissReason reason = MissReason::kNone;
   std::uint32_t known = 0;
   std::uint32_t lost = 0;               // known tokens that `restore` does not cover
-  std::uint32_t behind = 0;             // see CacheReport::behind_tokens
+  std::uint32_t beyond = 0;             // see CacheReport::behind_tokens
   std::vector<std::uint32_t> wanted{};  // positions where other requests wait for a checkpoint of this prompt
 };
 /// Looks up the flight's prompt. The snapshot found is leased to the flight, which protects it from being

@@ -65,7 +65,7 @@ std::optional<SampledTurn> sampled_turn_of(std::span<const std::byte> bytes) {
   return turn;
 }
 
-void TurnBook::drop(std::map<Key, Entry>::iterator entry) {
+void TurnCache::drop(std::map<Key, Entry>::iterator entry) {
   const auto tenant = entry->second.tenant;
   const std::size_t size = size_of(*entry->second.turn);
   bytes_ -= size;
@@ -75,8 +75,8 @@ void TurnBook::drop(std::map<Key, Entry>::iterator entry) {
   entries_.erase(entry);
 }
 
-void TurnBook::keep(std::string_view tenant, std::uint64_t model, const std::string& name_space,
-                    SharedTurn turn) {
+void TurnCache::keep(std::string_view tenant, std::uint64_t model, const std::string& name_space,
+                     SharedTurn turn) {
   const std::size_t size = size_of(*turn);
   if (size > max_bytes_ / 4) return;
   const std::lock_guard lock(mutex_);
@@ -96,7 +96,7 @@ void TurnBook::keep(std::string_view tenant, std::uint64_t model, const std::str
   }
 }
 
-SharedTurn TurnBook::find(std::uint64_t model, const std::string& name_space, const std::string& name) {
+SharedTurn TurnCache::find(std::uint64_t model, const std::string& name_space, const std::string& name) {
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find({model, name_space, name});
   if (found == entries_.end()) return nullptr;
@@ -105,7 +105,7 @@ SharedTurn TurnBook::find(std::uint64_t model, const std::string& name_space, co
   return found->second.turn;
 }
 
-std::size_t TurnBook::bytes() const {
+std::size_t TurnCache::bytes() const {
   const std::lock_guard lock(mutex_);
   return bytes_;
 }

@@ -54,11 +54,11 @@ std::optional<SampledTurn> sampled_turn_of(std::span<const std::byte> bytes);
 /// its least recently used turn.
 ///
 /// Threading: any thread.
-class TurnBook {
+class TurnCache {
  public:
   static constexpr std::size_t kMaxBytes = 64u << 20;
 
-  explicit TurnBook(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
+  explicit TurnCache(std::size_t max_bytes = kMaxBytes) : max_bytes_(max_bytes) {}
 
   /// Stores a turn. `model` is the ArchLoaded::identity of the model that sampled it. Turns larger than a
   /// quarter of the bound are not stored.

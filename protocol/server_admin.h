@@ -1,6 +1,6 @@
 #pragma once
 // Interfaces for the server's operator, besides the requests of clients (protocol/service.h): ServerAdmin
-// inspects and clears caches and loads configured models; AdapterDesk loads and drops adapters while the
+// inspects and clears caches and loads configured models; AdapterAdmin loads and drops adapters while the
 // server runs.
 //
 // Threading: call within an actor's turn.
@@ -80,14 +80,14 @@ struct AdapterRequest {
   std::string path{};
 };
 
-class AdapterDesk {
+class AdapterAdmin {
  public:
-  virtual ~AdapterDesk() = default;
+  virtual ~AdapterAdmin() = default;
 
   /// Loads an adapter. Answered when requests may use it; at once if it is loaded.
-  virtual runtime::Ask<Answer<AdapterCard>> load_adapter(AdapterRequest wish) = 0;
+  virtual runtime::Ask<Answer<AdapterCard>> load_adapter(AdapterRequest request) = 0;
   /// Unloads an adapter. Answered when its memory is free. Requests that use it fail with the reason.
-  virtual runtime::Ask<Answer<AdapterCard>> unload_adapter(AdapterRequest wish) = 0;
+  virtual runtime::Ask<Answer<AdapterCard>> unload_adapter(AdapterRequest request) = 0;
 };
 
 }  // namespace reprise::protocol

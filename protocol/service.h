@@ -41,16 +41,12 @@
 
 namespace reprise::protocol {
 
-class AdapterDesk;  // defined in protocol/server_admin.h
-class ChatFormat;   // defined in protocol/chat/chat_format.h
+class AdapterAdmin;  // defined in protocol/server_admin.h
+class ChatFormat;    // defined in protocol/chat/chat_format.h
 
-// -- errors
-
-using ServiceErrorCode = ErrorKind;
-using ServiceError = Error;
-
+/// The answer to a question, or why there is none.
 template <class T>
-using Answer = std::variant<T, ServiceError>;
+using Answer = std::variant<T, Error>;
 
 // -- requests
 
@@ -205,8 +201,8 @@ struct GenerateRequest {
   CacheOptions cache{};
   RequestOrigin origin{};
   ReportOptions report{};
-  /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens, sampling and rules are
-  /// ignored.
+  /// If set, the reply is the prompt's pooled hidden state instead of text; max_tokens, sampling and rules
+  /// are ignored.
   std::optional<EmbeddingRequest> embedding{};
 };
 
@@ -313,7 +309,7 @@ struct Done {
   Usage usage;
 };
 struct Failed {
-  ServiceError error{};
+  Error error{};
 };
 
 using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress, Embedded>;
@@ -443,7 +439,7 @@ class Service {
   /// Returns the card of each model, followed by those of its adapters.
   virtual std::vector<ModelCard> models() const = 0;
   /// Null: adapters cannot be loaded or dropped at run time.
-  virtual AdapterDesk* adapter_desk() { return nullptr; }
+  virtual AdapterAdmin* adapter_admin() { return nullptr; }
   virtual Health health() const = 0;
   virtual std::vector<RunningRequest> running() const { return {}; }
   /// Closes the reasoning of the running reply `reply_id` (RequestOrigin::reply_id) as if its budget were

@@ -48,7 +48,7 @@ struct FoundState {
 /// Returns how deep a state FetchState would deliver, as far as that is known without reading the state.
 struct FindState {
   using Reply = FoundState;
-  FetchState wish{};
+  FetchState fetch{};
 };
 
 /// Asks the tier to store a snapshot when there is time. The snapshot may be gone by then. Nothing waits for
@@ -73,8 +73,8 @@ struct ForgetStates {
   std::uint32_t length = 0;
 };
 
-/// Frees the memory of a model's states in the namespaces with this prefix, because the model or an adapter was
-/// unloaded. They are valid, so what outlives the process is kept.
+/// Frees the memory of a model's states in the namespaces with this prefix, because the model or an adapter
+/// was unloaded. They are valid, so copies that outlive the process are kept.
 struct UnloadStates {
   std::uint64_t model = 0;  // StateKind::model
   std::string prefix{};     // empty: all namespaces

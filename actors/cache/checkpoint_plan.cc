@@ -51,7 +51,7 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
     add_one({.origin = Origin::kBranch, .at = place, .is_awaited = true});
   }
   for (const std::uint32_t place : spaced_places(last, rules)) add(place, Origin::kSpaced);
-  add(borders.last_opener, borders.behind_tool ? Origin::kTool : Origin::kHistory);
+  add(borders.last_opener, borders.after_tool ? Origin::kTool : Origin::kHistory);
   add(borders.after_last_user, Origin::kHistory);
   for (const PlacedBreakpoint& one : breakpoints) {
     if (one.is_block) add(one.at, Origin::kHistory);

@@ -241,7 +241,7 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
 void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::LookedUp& answer) {
   if (answer.reason == MissReason::kNoCheckpoint && flight.diverges) answer.reason = MissReason::kDiverged;
   answer.known = best.known;
-  answer.behind = flight.diverges ? flight.behind : 0;
+  answer.beyond = flight.diverges ? flight.behind : 0;
   const auto last = std::min(
       static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1), flight.max_tokens);
   const std::uint32_t possible = std::min(best.known, last) / options_.cache.grid * options_.cache.grid;
@@ -328,7 +328,7 @@ Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
 Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
   expire();
   const protocol::CheckpointPlan& plan = *taken.plan;
-  const auto planned = std::find_if(plan.places.begin(), plan.places.end(),
+  const auto planned = std::find_if(plan.checkpoints.begin(), plan.checkpoints.end(),
                                     [&](const auto& one) { return one.at == taken.at; });
   const protocol::SnapshotId snapshot = taken.snapshot->snapshot;
   const Flight* flight = flights_.find(plan);
@@ -340,16 +340,17 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
     drop_later(snapshot);
     co_return false;
   }
-  const Origin origin = planned == plan.places.end() ? plan.origin_elsewhere : planned->origin;
-  const Inserted inserted = cache_.insert(plan.name_space, *taken.tokens,
-                                          {.snapshot = snapshot.number,
-                                           .length = taken.at,
-                                           .origin = origin,
-                                           .conversation = plan.conversation,
-                                           .request = plan.request,
-                                           .keep = plan.keep,
-                                           .ttl = planned == plan.places.end() ? CacheTime{0} : planned->ttl},
-                                          now());
+  const Origin origin = planned == plan.checkpoints.end() ? plan.origin_elsewhere : planned->origin;
+  const Inserted inserted =
+      cache_.insert(plan.name_space, *taken.tokens,
+                    {.snapshot = snapshot.number,
+                     .length = taken.at,
+                     .origin = origin,
+                     .conversation = plan.conversation,
+                     .request = plan.request,
+                     .keep = plan.keep,
+                     .ttl = planned == plan.checkpoints.end() ? CacheTime{0} : planned->ttl},
+                    now());
   std::vector<protocol::SnapshotId> superseded;
   for (const std::uint64_t old : inserted.superseded) superseded.push_back(id_of(old));
   for (const protocol::SnapshotId old : superseded) {

@@ -8,8 +8,8 @@
 namespace reprise::actors {
 
 using gpu::kPageTokens;
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::OpenSequence;
 using protocol::Priority;
 using OpenResult = protocol::JobResult<protocol::Opened>;
@@ -106,23 +106,23 @@ bool Admission::within_share(const OpenSequence& job, std::uint64_t price) const
 void Admission::apply(OpenSequence job, Reply reply, Time now) {
   const StateTable* table = state_.find(job.arch.generation);
   if (table == nullptr)
-    return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such model is loaded"}));
+    return reply.answer(OpenResult(Error{ErrorKind::kUnknown, "no such model is loaded"}));
   if (table->failed())
-    return reply.answer(OpenResult(JobError{JobFault::kDeviceFailed, "the model has failed"}));
+    return reply.answer(OpenResult(Error{ErrorKind::kDeviceFailed, "the model has failed"}));
   if (shortens(job) && table->facts().tail_bytes == 0)
     return reply.answer(
-        OpenResult(JobError{JobFault::kBadJob, "kv_budget: prompts of this model cannot be compacted"}));
+        OpenResult(Error{ErrorKind::kBadJob, "kv_budget: prompts of this model cannot be compacted"}));
   if (job.adapter && !table->has_adapter(job.adapter))
-    return reply.answer(OpenResult(JobError{JobFault::kUnknown, "no such adapter is loaded"}));
+    return reply.answer(OpenResult(Error{ErrorKind::kUnknown, "no such adapter is loaded"}));
   const std::uint64_t price = price_of(*table, job, tokens_of(job, job.max_tokens), 0);
   if (const std::uint64_t most = share_of(job); price > most) {
-    return reply.answer(OpenResult(JobError{
-        JobFault::kNeverFits,
-        "the request needs " + std::to_string(price) + " bytes of memory for its state; the limit is " +
-            std::to_string(most) + (most < state_.budget().limit() ? " (the share of its tenant)" : "")}));
+    return reply.answer(OpenResult(Error{
+        ErrorKind::kNeverFits, "the request needs " + std::to_string(price) +
+                                   " bytes of memory for its state; the limit is " + std::to_string(most) +
+                                   (most < state_.budget().limit() ? " (the share of its tenant)" : "")}));
   }
   if (waiting_.size() >= limits_.waiting) {
-    return reply.answer(OpenResult(JobError{JobFault::kBusy, "too many requests wait for the device"}));
+    return reply.answer(OpenResult(Error{ErrorKind::kBusy, "too many requests wait for the device"}));
   }
   waiting_.push_back({std::move(job), std::move(reply), ++arrivals_, now});
 }
@@ -133,7 +133,7 @@ void Admission::withdraw(protocol::ArchId arch, std::uint64_t ticket) {
 }
 
 template <class Goes>
-void Admission::refuse_where(const Goes& goes, const JobError& error) {
+void Admission::refuse_where(const Goes& goes, const Error& error) {
   std::erase_if(waiting_, [&](Waiting& one) {
     if (!goes(one.job)) return false;
     one.reply.answer(OpenResult(error));
@@ -141,15 +141,15 @@ void Admission::refuse_where(const Goes& goes, const JobError& error) {
   });
 }
 
-void Admission::refuse_all(std::uint32_t generation, const JobError& error) {
+void Admission::refuse_all(std::uint32_t generation, const Error& error) {
   refuse_where([&](const OpenSequence& job) { return job.arch.generation == generation; }, error);
 }
 
-void Admission::refuse_all(protocol::AdapterId adapter, const JobError& error) {
+void Admission::refuse_all(protocol::AdapterId adapter, const Error& error) {
   refuse_where([&](const OpenSequence& job) { return job.adapter == adapter; }, error);
 }
 
-void Admission::refuse_oldest(const JobError& error) {
+void Admission::refuse_oldest(const Error& error) {
   if (waiting_.empty()) return;
   waiting_.front().reply.answer(OpenResult(error));
   waiting_.pop_front();
@@ -231,7 +231,7 @@ bool Admission::admit_one(Waiting& waiting, Time now) {
   const OpenSequence& job = waiting.job;
   StateTable* table = state_.find(job.arch.generation);
   if (table == nullptr || table->failed()) {
-    waiting.reply.answer(OpenResult(JobError{JobFault::kDeviceFailed, "the model has failed"}));
+    waiting.reply.answer(OpenResult(Error{ErrorKind::kDeviceFailed, "the model has failed"}));
     return true;
   }
   if (table->sequences().size() >= limits_.sequences) return false;

@@ -64,18 +64,18 @@ class Admission {
   /// Removes a job.
   void withdraw(protocol::ArchId arch, std::uint64_t ticket);
   /// Refuses all jobs of a model.
-  void refuse_all(std::uint32_t generation, const protocol::JobError& error);
+  void refuse_all(std::uint32_t generation, const protocol::Error& error);
   /// Refuses all jobs that chose an adapter.
-  void refuse_all(protocol::AdapterId adapter, const protocol::JobError& error);
+  void refuse_all(protocol::AdapterId adapter, const protocol::Error& error);
   /// Refuses the oldest job, if any.
-  void refuse_oldest(const protocol::JobError& error);
+  void refuse_oldest(const protocol::Error& error);
 
   void admit(Time now);
   std::size_t waiting() const { return waiting_.size(); }
 
  private:
   template <class Goes>
-  void refuse_where(const Goes& goes, const protocol::JobError& error);
+  void refuse_where(const Goes& goes, const protocol::Error& error);
 
   struct Waiting {
     protocol::OpenSequence job;

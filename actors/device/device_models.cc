@@ -10,8 +10,8 @@
 namespace reprise::actors {
 
 using gpu::kPageTokens;
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using AdapterAnswer = protocol::LoadAdapter::Reply;
 
 namespace {
@@ -119,9 +119,9 @@ void DeviceModels::load(protocol::LoadArch job, LoadReply reply, Done done) {
                 .done = std::move(done),
                 .reply = std::move(reply)});
   } catch (const std::bad_alloc&) {
-    reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the device"}));
+    reply.answer(Answer(Error{ErrorKind::kNoMemory, "no memory for the device"}));
   } catch (const std::exception& error) {  // a bad setting; what() names it
-    reply.answer(Answer(JobError{JobFault::kBadJob, error.what()}));
+    reply.answer(Answer(Error{ErrorKind::kBadJob, error.what()}));
   }
 }
 
@@ -145,9 +145,9 @@ void DeviceModels::finish_load() {
   try {
     loaded.reply.answer(Answer(add(std::move(*loaded.made))));
   } catch (const std::bad_alloc&) {
-    loaded.reply.answer(Answer(JobError{JobFault::kNoMemory, "no memory for the model's state"}));
+    loaded.reply.answer(Answer(Error{ErrorKind::kNoMemory, "no memory for the model's state"}));
   } catch (const std::exception& error) {
-    loaded.reply.answer(Answer(JobError{JobFault::kBadJob, error.what()}));
+    loaded.reply.answer(Answer(Error{ErrorKind::kBadJob, error.what()}));
   }
 }
 
@@ -170,7 +170,7 @@ void DeviceModels::drop(const protocol::DropArch& job, DropReply reply, const St
 void DeviceModels::drop(std::uint32_t generation, DropReply reply) {
   protocol::ArchDropped dropped;
   if (ModelInstance* arch = find(generation)) {
-    const JobError gone{JobFault::kUnknown, "the model was unloaded"};
+    const Error gone{ErrorKind::kUnknown, "the model was unloaded"};
     for (auto& [number, run] : arch->sequences()) {
       run.end_work(gone);
       memory_.forget_saved(run);
@@ -193,7 +193,7 @@ void DeviceModels::drop(std::uint32_t generation, DropReply reply) {
 void DeviceModels::load_adapter(const protocol::LoadAdapter& job, AdapterReply reply, Done done) {
   const ModelInstance* arch = find(job.arch.generation);
   if (arch == nullptr || arch->failed()) {
-    return reply.answer(AdapterAnswer(JobError{JobFault::kUnknown, "no such model is loaded"}));
+    return reply.answer(AdapterAnswer(Error{ErrorKind::kUnknown, "no such model is loaded"}));
   }
   // A copy, since the model may be dropped meanwhile.
   auto config = std::make_shared<const models::ModelConfig>(arch->model().config());
@@ -218,7 +218,7 @@ void DeviceModels::add_adapters() {
     const models::Adapter& adapter = read.made->adapter;
     ModelInstance* arch = find(read.made->generation);
     if (arch == nullptr || arch->failed()) {
-      read.reply.answer(AdapterAnswer(JobError{JobFault::kUnknown, "the model was unloaded"}));
+      read.reply.answer(AdapterAnswer(Error{ErrorKind::kUnknown, "the model was unloaded"}));
       continue;
     }
     const std::uint64_t bytes = arch->model().adapter_bytes(adapter);
@@ -226,10 +226,10 @@ void DeviceModels::add_adapters() {
     if (room == Availability::kComing) {
       adapters_read_.push_back(std::move(read));
     } else if (room == Availability::kNone || !state_.budget().take(bytes)) {
-      read.reply.answer(AdapterAnswer(JobError{JobFault::kNoMemory,
-                                               "the adapter needs " + std::to_string(bytes) +
-                                                   " bytes of the device's memory; free are " +
-                                                   std::to_string(state_.budget().free())}));
+      read.reply.answer(
+          AdapterAnswer(Error{ErrorKind::kNoMemory, "the adapter needs " + std::to_string(bytes) +
+                                                        " bytes of the device's memory; free are " +
+                                                        std::to_string(state_.budget().free())}));
     } else {
       read.reply.answer(add(*arch, adapter, bytes));
     }
@@ -242,10 +242,10 @@ AdapterAnswer DeviceModels::add(ModelInstance& arch, const models::Adapter& adap
     arch.runner().idle_model().add_adapter(id.number, adapter);
   } catch (const std::bad_alloc&) {
     arch.drop_adapter(id.number);
-    return JobError{JobFault::kNoMemory, "no memory for the adapter"};
+    return Error{ErrorKind::kNoMemory, "no memory for the adapter"};
   } catch (const models::LoadError& error) {  // names the matrix
     arch.drop_adapter(id.number);
-    return JobError{JobFault::kBadJob, error.what()};
+    return Error{ErrorKind::kBadJob, error.what()};
   }
   return protocol::AdapterLoaded{
       .adapter = id,
@@ -268,7 +268,7 @@ void DeviceModels::drop(protocol::AdapterId adapter, AdapterDropReply reply) {
   protocol::AdapterDropped dropped;
   ModelInstance* arch = find(adapter.generation);
   if (arch != nullptr && arch->has_adapter(adapter)) {
-    const JobError gone{JobFault::kUnknown, "the adapter was unloaded"};
+    const Error gone{ErrorKind::kUnknown, "the adapter was unloaded"};
     admission_.refuse_all(adapter, gone);
     const std::uint64_t before = state_.budget().used();
     std::vector<SequenceRun*> users;
@@ -290,7 +290,7 @@ void DeviceModels::drop(protocol::AdapterId adapter, AdapterDropReply reply) {
 }
 
 void close_sequence(StateTable& table, SequenceRun& run, MemoryReclaimer& memory) {
-  run.end_work({JobFault::kCanceled, "the sequence was closed"});
+  run.end_work({ErrorKind::kCanceled, "the sequence was closed"});
   memory.forget_saved(run);
   if (run.in_step) {
     run.closing = true;

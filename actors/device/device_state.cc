@@ -9,8 +9,8 @@ namespace reprise::actors {
 using gpu::kPageTokens;
 using protocol::DecodeEnd;
 using protocol::DecodeEvent;
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 
 namespace {
 
@@ -61,7 +61,7 @@ void SequenceRun::answer_prefill(protocol::JobResult<protocol::Prefilled> answer
   reply.answer(std::move(answer));
 }
 
-void SequenceRun::end_work(const protocol::JobError& error) {
+void SequenceRun::end_work(const protocol::Error& error) {
   const Phase was = std::exchange(phase, Phase::kIdle);
   prefill.checkpoints.clear();
   if (was == Phase::kRestore) {
@@ -162,7 +162,7 @@ SnapshotRecord* StateTable::find(protocol::SnapshotId id) {
 protocol::JobResult<protocol::Adopted> StateTable::adopt(protocol::SnapshotId id,
                                                          std::uint64_t budget_bytes) {
   SnapshotRecord* record = find(id);
-  if (record == nullptr || record->raw) return JobError{JobFault::kUnknown, "no such snapshot"};
+  if (record == nullptr || record->raw) return Error{ErrorKind::kUnknown, "no such snapshot"};
   protocol::Adopted adopted{.done = record->adopted};
   if (!record->adopted) {
     const std::uint64_t after = adopted_.bytes() + adopted_.growth(record->state);
@@ -235,7 +235,7 @@ protocol::AdapterDropped StateTable::drop_adapter(std::uint64_t number) {
 
 // -- the model's end
 
-void StateTable::fail(const protocol::JobError& error) {
+void StateTable::fail(const protocol::Error& error) {
   failed_ = true;
   for (auto& [number, run] : sequences_) {
     run.end_work(error);

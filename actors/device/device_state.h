@@ -195,7 +195,7 @@ struct SequenceRun {
   void drop_carried_decode();
 
   /// Ends the current work and answers all who wait for it with `error`.
-  void end_work(const protocol::JobError& error);
+  void end_work(const protocol::Error& error);
 };
 
 struct ModelFacts {
@@ -281,7 +281,7 @@ class StateTable {
 
   // -- the model's end
 
-  void fail(const protocol::JobError& error);
+  void fail(const protocol::Error& error);
   bool failed() const { return failed_; }
 
   std::uint64_t steps = 0;  // computed steps

@@ -9,8 +9,8 @@
 
 namespace reprise::actors {
 
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using Phase = SequenceRun::Phase;
 
 namespace {
@@ -276,7 +276,7 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
   if (!healthy) {
     WorkerFigures::add(figures_.unhealthy);
     run.phase = Phase::kIdle;
-    return run.answer_prefill(JobError{JobFault::kUnhealthy, "the model's logits are not finite"});
+    return run.answer_prefill(Error{ErrorKind::kUnhealthy, "the model's logits are not finite"});
   }
   run.logits.assign(logits.begin(), logits.end());
   end_prefill(*table_, run);
@@ -290,8 +290,8 @@ void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   run.phase = Phase::kIdle;
   if (run.prefill.hidden_wish != protocol::Prefill::Hidden::kNone && run.prefill.hidden.empty()) {
     return run.answer_prefill(
-        JobError{JobFault::kNoMemory,
-                 "the prompt was preempted and its hidden states were not kept; try again later"});
+        Error{ErrorKind::kNoMemory,
+              "the prompt was preempted and its hidden states were not kept; try again later"});
   }
   protocol::Prefilled done{.computed = run.prefill.computed, .digest = 0, .reported = run.reported};
   if (run.prefill.want_digest) {
@@ -324,8 +324,8 @@ bool DeviceStep::clear() {
 
 void PromptCompaction::compact(StateTable& table, SequenceRun& run) {
   if (!run.compaction.tail || !run.compaction.tail->covers(run.prompt_end)) {
-    return run.end_work(
-        {protocol::JobFault::kBadJob, "the last tokens of a prompt must be computed before it is compacted"});
+    return run.end_work({protocol::ErrorKind::kBadJob,
+                         "the last tokens of a prompt must be computed before it is compacted"});
   }
   const std::uint64_t bytes =
       (run.compaction.budget.tokens + gpu::kPageTokens - 1) / gpu::kPageTokens * table.page_bytes();

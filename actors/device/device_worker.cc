@@ -10,8 +10,8 @@
 
 namespace reprise::actors {
 
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using Phase = SequenceRun::Phase;
 
 namespace {
@@ -137,14 +137,14 @@ void DeviceWorker::on(protocol::CloseSequence job) {
 }
 
 void DeviceWorker::on(protocol::Cancel job) {
-  if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({JobFault::kCanceled, "cancelled"});
+  if (SequenceRun* run = state_.find(job.sequence).run) run->end_work({ErrorKind::kCanceled, "cancelled"});
   kick();
 }
 
 void DeviceWorker::on(protocol::LeaveOff job) {
   const auto [table, run] = state_.find(job.sequence);
   if (run == nullptr) return;
-  if (!leave_off(*table, *run)) run->end_work({JobFault::kCanceled, "cancelled"});
+  if (!leave_off(*table, *run)) run->end_work({ErrorKind::kCanceled, "cancelled"});
   kick();
 }
 
@@ -152,7 +152,7 @@ void DeviceWorker::on(protocol::Prefill job,
                       runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>> reply) {
   using Result = protocol::JobResult<protocol::Prefilled>;
   const auto [table, run] = state_.find(job.sequence);
-  if (run == nullptr) return reply.answer(Result(JobError{JobFault::kUnknown, "no such sequence"}));
+  if (run == nullptr) return reply.answer(Result(Error{ErrorKind::kUnknown, "no such sequence"}));
   if (const auto refused = begin_prefill(*table, *run, job, reply)) return reply.answer(Result(*refused));
   kick();
 }
@@ -195,14 +195,14 @@ void DeviceWorker::on(protocol::LoadKv job, runtime::ReplyTo<protocol::JobResult
 }
 
 protocol::ReadKv::Reply DeviceWorker::on(protocol::ReadKv job) {
-  protocol::ReadKv::Reply read = JobError{JobFault::kDeviceFailed, "the device failed"};
+  protocol::ReadKv::Reply read = Error{ErrorKind::kDeviceFailed, "the device failed"};
   survives([&] { read = snapshots_.read(job); });
   return read;
 }
 
 protocol::JobResult<protocol::Adopted> DeviceWorker::on(protocol::AdoptKvSnapshot job) {
   StateTable* table = state_.find(job.snapshot.generation);
-  if (table == nullptr) return JobError{JobFault::kUnknown, "no such snapshot"};
+  if (table == nullptr) return Error{ErrorKind::kUnknown, "no such snapshot"};
   const auto adopted = table->adopt(job.snapshot, job.budget_bytes);
   if (adopted.ok() && adopted->done) {  // the registry may now evict it
     memory_.memory_changed();
@@ -409,7 +409,7 @@ runtime::Task<void> DeviceWorker::look_again_at(std::chrono::steady_clock::time_
 
 // Fails the oldest job that lacks memory. Returns false if there is none to fail.
 bool DeviceWorker::give_up_one() {
-  const JobError error{JobFault::kNoMemory, "the device's memory is full and nothing more can be freed"};
+  const Error error{ErrorKind::kNoMemory, "the device's memory is full and nothing more can be freed"};
   // A job that could run would have made progress; so the oldest that lacks memory is failed.
   const auto stuck = state_.sequences_where([](const SequenceRun& run) {
     return run.phase != Phase::kIdle && !run.decode.awaits_credit && !run.decode.awaits_mask;
@@ -435,7 +435,7 @@ bool DeviceWorker::report(std::uint32_t generation, protocol::CheckpointTaken ta
 
 void DeviceWorker::fail_arch(ModelInstance& arch, const std::string& why, bool device_lost) {
   WorkerFigures::add(figures_->faults);
-  arch.fail(JobError{JobFault::kDeviceFailed, "the device failed: " + why});
+  arch.fail(Error{ErrorKind::kDeviceFailed, "the device failed: " + why});
   memory_.memory_changed();
   if (options_.supervisor) {
     options_.supervisor.tell(protocol::ArchFailed{

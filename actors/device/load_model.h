@@ -42,7 +42,7 @@ class LoadQueue {
   /// Has either `made` or `error`.
   struct Result {
     std::optional<Made> made;
-    std::optional<protocol::JobError> error;
+    std::optional<protocol::Error> error;
     runtime::ReplyTo<Answer> reply;
   };
 
@@ -81,13 +81,13 @@ class LoadQueue {
   }
 
   void load() {
-    using protocol::JobFault;
+    using protocol::ErrorKind;
     try {
       result_.made.emplace(current_->make(stopping_));
     } catch (const std::bad_alloc&) {
-      result_.error = protocol::JobError{JobFault::kNoMemory, "no memory for the weights"};
+      result_.error = protocol::Error{ErrorKind::kNoMemory, "no memory for the weights"};
     } catch (const std::exception& error) {  // a bad file or setting; what() names it
-      result_.error = protocol::JobError{JobFault::kBadJob, error.what()};
+      result_.error = protocol::Error{ErrorKind::kBadJob, error.what()};
     }
   }
 

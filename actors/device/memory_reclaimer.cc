@@ -7,7 +7,7 @@
 
 namespace reprise::actors {
 
-using protocol::JobFault;
+using protocol::ErrorKind;
 using protocol::Priority;
 
 MemoryReclaimer::MemoryReclaimer(DeviceState& state, std::uint64_t swap_bytes, const MemoryRules& rules,
@@ -111,7 +111,7 @@ bool MemoryReclaimer::preempt_for(const SequenceRun* needy) {
   }
   if (victim.run == nullptr) return false;
   if (victim.run->priority == Priority::kIdle) {
-    victim.run->end_work({JobFault::kCanceled, "idle work was canceled to free memory"});
+    victim.run->end_work({ErrorKind::kCanceled, "idle work was canceled to free memory"});
     victim.run->state.reset();
   } else {
     preempt(*victim.table, *victim.run);

@@ -8,8 +8,8 @@ namespace reprise::actors {
 
 using protocol::DecodeEnd;
 using protocol::DecodeEvent;
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using Phase = SequenceRun::Phase;
 
 namespace {
@@ -17,18 +17,18 @@ namespace {
 std::vector<std::uint32_t> places_of(const protocol::Prefill& job) {
   std::vector<std::uint32_t> places;
   if (!job.plan) return places;
-  for (const protocol::PlannedCheckpoint& planned : job.plan->places) places.push_back(planned.at);
+  for (const protocol::PlannedCheckpoint& planned : job.plan->checkpoints) places.push_back(planned.at);
   return places;
 }
 
-std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& run,
-                                   const protocol::Prefill& job) {
-  const auto bad = [](std::string why) { return JobError{JobFault::kBadJob, std::move(why)}; };
-  if (table.failed()) return JobError{JobFault::kDeviceFailed, "the model has failed"};
+std::optional<Error> refusal_of(const StateTable& table, const SequenceRun& run,
+                                const protocol::Prefill& job) {
+  const auto bad = [](std::string why) { return Error{ErrorKind::kBadJob, std::move(why)}; };
+  if (table.failed()) return Error{ErrorKind::kDeviceFailed, "the model has failed"};
   if (run.phase != Phase::kIdle || run.in_step) return bad("the sequence is busy");
   // A request that lost its slot to a failed restore starts like a preempted one.
   if (!run.state && run.priority == protocol::Priority::kIdle) {
-    return JobError{JobFault::kCanceled, "idle work was canceled to free memory"};
+    return Error{ErrorKind::kCanceled, "idle work was canceled to free memory"};
   }
   if (!job.tokens || job.end > job.tokens->size() || job.end <= run.held_tokens()) {
     return bad("a prefill must end after the tokens that the sequence holds, and within its own");
@@ -66,8 +66,8 @@ std::optional<JobError> refusal_of(const StateTable& table, const SequenceRun& r
   return std::nullopt;
 }
 
-const JobError& nobody_reads() {
-  static const JobError error{JobFault::kCanceled, "the reader of the reply is gone"};
+const Error& nobody_reads() {
+  static const Error error{ErrorKind::kCanceled, "the reader of the reply is gone"};
   return error;
 }
 
@@ -75,9 +75,9 @@ const JobError& nobody_reads() {
 
 // -- prefills
 
-std::optional<JobError> begin_prefill(StateTable& table, SequenceRun& run, protocol::Prefill& job,
-                                      runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply) {
-  if (std::optional<JobError> refusal = refusal_of(table, run, job)) return refusal;
+std::optional<Error> begin_prefill(StateTable& table, SequenceRun& run, protocol::Prefill& job,
+                                   runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply) {
+  if (std::optional<Error> refusal = refusal_of(table, run, job)) return refusal;
   run.prefill.checkpoints.clear();
   for (const std::uint32_t at : places_of(job)) {
     if (at > run.held_tokens()) run.prefill.checkpoints.push_back(at);
@@ -147,19 +147,19 @@ bool leave_off(const StateTable& table, SequenceRun& run) {
 
 void Decoding::begin(HeldSequence held, protocol::Decode job) {
   const auto& [table, run] = held;
-  const auto refuse = [&job](JobFault fault, std::string why) {
+  const auto refuse = [&job](ErrorKind fault, std::string why) {
     DecodeEvent event{.token = {}, .end = DecodeEnd::kFault, .error = {fault, std::move(why)}};
     static_cast<void>(job.out.try_write(event));
     job.out.close();
   };
-  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
-  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run == nullptr) return refuse(ErrorKind::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(ErrorKind::kDeviceFailed, "the model has failed");
   if (run->phase != Phase::kIdle || run->logits.empty()) {
-    return refuse(JobFault::kBadJob, "decoding must follow a prefill");
+    return refuse(ErrorKind::kBadJob, "decoding must follow a prefill");
   }
   const std::size_t vocab = table->facts().vocab;
   if (const auto errors = job.sampling.validate(vocab); !errors.empty()) {
-    return refuse(JobFault::kBadJob, errors.front().describe());
+    return refuse(ErrorKind::kBadJob, errors.front().describe());
   }
   run->set_up_decode(std::move(job), vocab);
   start(*table, *run);
@@ -223,7 +223,7 @@ void Decoding::take_mask(SequenceRun& run) {
 void Decoding::end_unsampled(SequenceRun& run, models::SampleError error) {
   const bool unhealthy = error == models::SampleError::kNoLogits;
   if (unhealthy) WorkerFigures::add(figures_.unhealthy);
-  run.end_work({unhealthy ? JobFault::kUnhealthy : JobFault::kCannotSample, models::to_string(error)});
+  run.end_work({unhealthy ? ErrorKind::kUnhealthy : ErrorKind::kCannotSample, models::to_string(error)});
 }
 
 void Decoding::accept(SequenceRun& run, const models::Sampled& sampled) {

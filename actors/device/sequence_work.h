@@ -24,7 +24,7 @@ namespace reprise::actors {
 
 /// Begins a prefill, or returns an error and changes nothing. The answer is given when the prefill ends;
 /// `reply` is moved from only on success.
-std::optional<protocol::JobError> begin_prefill(
+std::optional<protocol::Error> begin_prefill(
     StateTable& table, SequenceRun& run, protocol::Prefill& job,
     runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply);
 

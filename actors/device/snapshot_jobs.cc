@@ -11,15 +11,15 @@
 namespace reprise::actors {
 
 using protocol::CheckpointRules;
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using Kind = protocol::SnapshotKv::Kind;
 using Phase = SequenceRun::Phase;
 
 namespace {
 
-JobError no_memory(const char* what) {
-  return JobError{JobFault::kNoMemory, what};
+Error no_memory(const char* what) {
+  return Error{ErrorKind::kNoMemory, what};
 }
 
 /// Returns the first `stored` tokens of the sequence; shares the prompt if they all belong to it.
@@ -92,9 +92,11 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
 bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
   if (!run.prefill.plan) return false;
   std::uint32_t spaced_after = 0;
-  for (auto place = run.prefill.plan->places.rbegin(); place != run.prefill.plan->places.rend(); ++place) {
+  for (auto place = run.prefill.plan->checkpoints.rbegin(); place != run.prefill.plan->checkpoints.rend();
+       ++place) {
     if (place->at == here) {
-      const bool awaited = std::find(run.prefill.awaited.begin(), run.prefill.awaited.end(), here) != run.prefill.awaited.end();
+      const bool awaited = std::find(run.prefill.awaited.begin(), run.prefill.awaited.end(), here) !=
+                           run.prefill.awaited.end();
       return !CheckpointRules::takes({.origin = place->origin, .at = here, .is_awaited = awaited},
                                      memory_.pressure().choosy(), spaced_after);
     }
@@ -186,25 +188,25 @@ bool SnapshotJobs::report(const StateTable& table, const SequenceRun& run, const
 
 void SnapshotJobs::snapshot(protocol::SnapshotKv job, TakenReply reply) {
   using Result = protocol::JobResult<protocol::SnapshotTaken>;
-  const auto refuse = [&](JobFault fault, const char* why) { reply.answer(Result(JobError{fault, why})); };
+  const auto refuse = [&](ErrorKind fault, const char* why) { reply.answer(Result(Error{fault, why})); };
   const auto [table, run] = state_.find(job.sequence);
-  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
-  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run == nullptr) return refuse(ErrorKind::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(ErrorKind::kDeviceFailed, "the model has failed");
   if (run->phase != Phase::kIdle || run->in_step || !run->state || !run->prompt) {
-    return refuse(JobFault::kBadJob, "the sequence is busy");
+    return refuse(ErrorKind::kBadJob, "the sequence is busy");
   }
   const std::uint32_t stored = run->held_tokens();
   const bool raw = job.kind == Kind::kRaw;
   const models::ModelRules rules = table->rules();
   if (!raw && run->compacted()) {
-    return refuse(JobFault::kBadJob, "a compacted state cannot be saved as an exact one");
+    return refuse(ErrorKind::kBadJob, "a compacted state cannot be saved as an exact one");
   }
   const bool of_decoding = stored > run->prompt_end;
   if (!raw && (stored % rules.grid != 0 || (of_decoding && !rules.decode_is_canonical))) {
-    return refuse(JobFault::kBadJob, "the sequence has no canonical state at this position");
+    return refuse(ErrorKind::kBadJob, "the sequence has no canonical state at this position");
   }
   if (raw && (stored != run->prompt_end || run->logits.empty())) {
-    return refuse(JobFault::kBadJob, "a raw snapshot must be taken after the prompt");
+    return refuse(ErrorKind::kBadJob, "a raw snapshot must be taken after the prompt");
   }
   run->phase = Phase::kSnapshot;
   run->waiting.snapshot_kind = job.kind;
@@ -227,7 +229,7 @@ void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
     return reply.answer(Result(taken));
   }
   if (!captured.healthy) {
-    return reply.answer(Result(JobError{JobFault::kUnhealthy, "the state is not finite"}));
+    return reply.answer(Result(Error{ErrorKind::kUnhealthy, "the state is not finite"}));
   }
   WorkerFigures::add(figures_.checkpoints_skipped);
   reply.answer(Result(no_memory("not enough memory for a snapshot")));
@@ -237,25 +239,25 @@ void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
 
 void SnapshotJobs::restore(const protocol::RestoreKv& job, RestoredReply reply, Time now) {
   using Result = protocol::JobResult<protocol::Restored>;
-  const auto refuse = [&](JobFault fault, const char* why) { reply.answer(Result(JobError{fault, why})); };
+  const auto refuse = [&](ErrorKind fault, const char* why) { reply.answer(Result(Error{fault, why})); };
   const auto [table, run] = state_.find(job.sequence);
-  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
-  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run == nullptr) return refuse(ErrorKind::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(ErrorKind::kDeviceFailed, "the model has failed");
   const SnapshotRecord* record = table->find(job.snapshot);
-  if (record == nullptr) return refuse(JobFault::kUnknown, "no such snapshot");
+  if (record == nullptr) return refuse(ErrorKind::kUnknown, "no such snapshot");
   if (record->adapter != run->adapter)
-    return refuse(JobFault::kUnknown, "the snapshot belongs to another adapter");
+    return refuse(ErrorKind::kUnknown, "the snapshot belongs to another adapter");
   if (run->phase != Phase::kIdle || run->in_step) {
-    return refuse(JobFault::kBadJob, "the sequence is busy");
+    return refuse(ErrorKind::kBadJob, "the sequence is busy");
   }
   const std::size_t length = record->state.logical();
   const bool can_be_cut = table->slot_bytes() == 0 && record->state.stored() == length;
   if (job.at > length || (job.at < length && !can_be_cut)) {
-    return refuse(JobFault::kBadJob, "the snapshot cannot be restored at this shorter length");
+    return refuse(ErrorKind::kBadJob, "the snapshot cannot be restored at this shorter length");
   }
   if (token_hash(std::span(*record->tokens).first(job.at)) != job.token_hash) {
     drop_damaged(*table, job.snapshot);
-    return refuse(JobFault::kDamaged, "the snapshot holds other tokens");
+    return refuse(ErrorKind::kDamaged, "the snapshot holds other tokens");
   }
   begin_restore(*table, *run, std::move(reply));
   run->waiting.restore = job;
@@ -297,7 +299,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
               std::to_string(job.at / gpu::kPageTokens * table.page_bytes()) + " bytes of pages shared, " +
               std::to_string(table.slot_bytes()) + " bytes of slot copied");
   }
-  if (record == nullptr) return answer(JobError{JobFault::kUnknown, "the snapshot is gone"});
+  if (record == nullptr) return answer(Error{ErrorKind::kUnknown, "the snapshot is gone"});
   // A compacted prompt has fewer KV entries than tokens.
   const std::size_t places = job.at - (record->state.logical() - record->state.stored());
   const std::uint64_t tail = places % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
@@ -322,7 +324,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
     run.state = table.store().open();
     if (restoration.damaged) {
       drop_damaged(table, job.snapshot);
-      return answer(JobError{JobFault::kDamaged, "the snapshot's checksum is wrong"});
+      return answer(Error{ErrorKind::kDamaged, "the snapshot's checksum is wrong"});
     }
     if (state_.budget().has_room(0, need.block))
       return answer(no_memory("not enough memory to restore the snapshot"));
@@ -342,19 +344,19 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
 
 void SnapshotJobs::load(protocol::LoadKv job, RestoredReply reply, Time now) {
   using Result = protocol::JobResult<protocol::Restored>;
-  const auto refuse = [&](JobFault fault, const char* why) { reply.answer(Result(JobError{fault, why})); };
+  const auto refuse = [&](ErrorKind fault, const char* why) { reply.answer(Result(Error{fault, why})); };
   const auto [table, run] = state_.find(job.sequence);
-  if (run == nullptr) return refuse(JobFault::kUnknown, "no such sequence");
-  if (table->failed()) return refuse(JobFault::kDeviceFailed, "the model has failed");
+  if (run == nullptr) return refuse(ErrorKind::kUnknown, "no such sequence");
+  if (table->failed()) return refuse(ErrorKind::kDeviceFailed, "the model has failed");
   if (run->phase != Phase::kIdle || run->in_step) {
-    return refuse(JobFault::kBadJob, "the sequence is busy");
+    return refuse(ErrorKind::kBadJob, "the sequence is busy");
   }
   if (!job.state || !job.tokens || job.state->stored == 0 || job.tokens->size() < job.state->stored) {
-    return refuse(JobFault::kBadJob, "the saved state is not of these tokens");
+    return refuse(ErrorKind::kBadJob, "the saved state is not of these tokens");
   }
   if (job.state->stored % table->rules().grid != 0 ||
       job.state->bytes.size() != gpu::transfer_bytes(table->facts().sizes, job.state->stored)) {
-    return refuse(JobFault::kDamaged, "the saved state does not fit this model");
+    return refuse(ErrorKind::kDamaged, "the saved state does not fit this model");
   }
   begin_restore(*table, *run, std::move(reply));
   run->waiting.load = std::move(job);
@@ -398,20 +400,20 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
 protocol::ReadKv::Reply SnapshotJobs::read(const protocol::ReadKv& job) {
   StateTable* table = state_.find(job.snapshot.generation);
   const SnapshotRecord* record = table == nullptr ? nullptr : table->find(job.snapshot);
-  if (record == nullptr || !record->adopted) return JobError{JobFault::kUnknown, "no such snapshot"};
-  if (table->failed()) return JobError{JobFault::kDeviceFailed, "the model has failed"};
+  if (record == nullptr || !record->adopted) return Error{ErrorKind::kUnknown, "no such snapshot"};
+  if (table->failed()) return Error{ErrorKind::kDeviceFailed, "the model has failed"};
   const std::size_t pages = record->state.pages().size();
   if (job.first_page > pages || job.pages > pages - job.first_page) {
-    return JobError{JobFault::kBadJob, "the snapshot has fewer pages"};
+    return Error{ErrorKind::kBadJob, "the snapshot has fewer pages"};
   }
   if (job.to.size() != job.pages * table->page_bytes() + (job.slot ? table->slot_bytes() : 0)) {
-    return JobError{JobFault::kBadJob, "the buffer for the copy has the wrong size"};
+    return Error{ErrorKind::kBadJob, "the buffer for the copy has the wrong size"};
   }
   static constexpr traces::ZoneSite kSite{"read snapshot"};
   const traces::Zone zone(kSite);
   if (!table->store().is_intact(record->state, job.first_page, job.pages, job.slot)) {
     drop_damaged(*table, job.snapshot);
-    return JobError{JobFault::kDamaged, "the snapshot's checksum is wrong"};
+    return Error{ErrorKind::kDamaged, "the snapshot's checksum is wrong"};
   }
   gpu::read_snapshot(table->store(), record->state, job.first_page, job.pages, job.slot, job.to);
   return protocol::Nothing{};

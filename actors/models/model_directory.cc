@@ -5,8 +5,8 @@
 namespace reprise::actors {
 
 using protocol::Answer;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
+using protocol::Error;
+using protocol::ErrorKind;
 using Entry = ModelDirectory::Entry;
 
 std::optional<ModelDirectory::Entry> ModelDirectory::find(const std::string& name) const {
@@ -74,18 +74,17 @@ Answer<ModelChoice> choose_model(const ModelDirectory& directory, const std::str
                                  const std::string& adapter) {
   Named found = named(directory, model);
   if (!found.entry) {
-    return ServiceError{ServiceErrorCode::kUnknownModel,
-                        model.empty() ? "no model is loaded" : there_is_no(directory, model), "model"};
+    return Error{ErrorKind::kUnknownModel,
+                 model.empty() ? "no model is loaded" : there_is_no(directory, model), "model"};
   }
   const Entry& entry = *found.entry;
   if (!entry.model) {
-    return ServiceError{ServiceErrorCode::kUnavailable, "model '" + entry.card.id + "' " + entry.detail,
-                        "model", std::chrono::seconds(1)};
+    return Error{ErrorKind::kUnavailable, "model '" + entry.card.id + "' " + entry.detail, "model",
+                 std::chrono::seconds(1)};
   }
   if (!adapter.empty() && !found.adapter.empty() && adapter != found.adapter) {
-    return ServiceError{ServiceErrorCode::kInvalid,
-                        "adapter: '" + adapter + "' contradicts the adapter in model '" + model + "'",
-                        "adapter"};
+    return Error{ErrorKind::kInvalid,
+                 "adapter: '" + adapter + "' contradicts the adapter in model '" + model + "'", "adapter"};
   }
   const std::string& wanted = adapter.empty() ? found.adapter : adapter;
   ModelChoice choice{.model = entry.model, .adapter = {}};
@@ -93,15 +92,14 @@ Answer<ModelChoice> choose_model(const ModelDirectory& directory, const std::str
   const auto one = std::find_if(entry.adapters.begin(), entry.adapters.end(),
                                 [&](const ServedAdapter& other) { return other.name == wanted; });
   if (one == entry.adapters.end()) {
-    return ServiceError{ServiceErrorCode::kUnknownModel,
-                        "model '" + entry.card.id + "' has no adapter '" + wanted + "'; " + those_of(entry),
-                        adapter.empty() ? "model" : "adapter"};
+    return Error{ErrorKind::kUnknownModel,
+                 "model '" + entry.card.id + "' has no adapter '" + wanted + "'; " + those_of(entry),
+                 adapter.empty() ? "model" : "adapter"};
   }
   if (!one->ready()) {
-    return ServiceError{
-        ServiceErrorCode::kUnavailable,
-        "adapter '" + wanted + "' of model '" + entry.card.id + "' cannot be used: " + one->error,
-        adapter.empty() ? "model" : "adapter"};
+    return Error{ErrorKind::kUnavailable,
+                 "adapter '" + wanted + "' of model '" + entry.card.id + "' cannot be used: " + one->error,
+                 adapter.empty() ? "model" : "adapter"};
   }
   choice.adapter = *one;
   return choice;

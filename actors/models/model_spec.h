@@ -9,7 +9,7 @@
 
 #include "base/kv_budget.h"
 #include "base/sampling.h"
-#include "protocol/chat/system_place.h"
+#include "protocol/chat/system_messages.h"
 
 namespace reprise::actors {
 
@@ -49,7 +49,7 @@ struct RequestRules {
   bool assume_chat = false;                   // a model without a template uses ChatML
   std::optional<std::uint32_t> reasoning_budget{};  // default of chats, tokens; none: unlimited
   std::optional<bool> thinking{};                   // default of chats; none: the template's
-  protocol::SystemInPlace system_in_place{};        // for system messages that are not first
+  protocol::SystemMessageMode system_in_place{};    // for system messages that are not first
 };
 
 }  // namespace reprise::actors

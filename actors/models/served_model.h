@@ -36,7 +36,7 @@ struct ServedAdapter {
   std::string name;
   protocol::AdapterLoaded loaded{};  // unspecified if it could not be loaded
   std::string error{};               // why it could not be loaded; empty: it is loaded
-  protocol::JobFault fault{};        // likewise
+  protocol::ErrorKind fault{};       // likewise
 
   bool ready() const { return error.empty(); }
 
@@ -59,8 +59,8 @@ struct ServedModel {
   protocol::SequenceRef worker;
   protocol::RegistryRef registry;  // null: the server runs without a cache
   std::shared_ptr<RegistryFigures> registry_figures;
-  std::shared_ptr<protocol::TurnBook> turns;  // null: the server runs without a cache
-  protocol::TurnStoreRef turn_store;          // null: turns do not outlast the process
+  std::shared_ptr<protocol::TurnCache> turns;  // null: the server runs without a cache
+  protocol::TurnStoreRef turn_store;           // null: turns do not outlast the process
   RequestRules limits;
   KvBudget kv;
   CheckpointRules checkpoints;

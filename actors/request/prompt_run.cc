@@ -10,10 +10,10 @@
 
 namespace reprise::actors {
 
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::MissReason;
 using protocol::Origin;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 
@@ -88,7 +88,7 @@ Task<void> PromptRun::fetch_turns() {
 Task<RequestFailure> PromptRun::prepare() {
   Task<void> fetching = fetch_turns();
   co_await fetching;
-  PrepareJob::Reply prepared = ServiceError{};
+  PrepareJob::Reply prepared = Error{};
   const bool needs_vocabulary =
       request_.job.request->rules.constraint || !request_.job.request->rules.dry_breakers.empty();
   if (text_bytes(request_.job.request->prompt) <= kShortText && !needs_vocabulary) {
@@ -98,9 +98,8 @@ Task<RequestFailure> PromptRun::prepare() {
         PrepareJob{{.request = request_.job.request, .model = request_.job.model}}, request_.lost.token());
     Result<PrepareJob::Reply> answered = co_await asked;
     if (!answered.ok() && answered.error().code == runtime::ErrorCode::kDeadline) {
-      co_return ServiceError{ServiceErrorCode::kOverloaded,
-                             "the request waited too long for its prompt to be prepared", "",
-                             std::chrono::seconds(5)};
+      co_return Error{ErrorKind::kOverloaded, "the request waited too long for its prompt to be prepared", "",
+                      std::chrono::seconds(5)};
     }
     if (!answered.ok()) co_return request_.failure_of(answered.error());
     prepared = std::move(*answered);
@@ -113,7 +112,7 @@ Task<RequestFailure> PromptRun::prepare() {
 
 RequestFailure PromptRun::settle_budget(Computation& computation) const {
   const auto refuse = [](const std::string& why) {
-    return ServiceError{ServiceErrorCode::kInvalid, "kv_budget: " + why, "kv_budget"};
+    return Error{ErrorKind::kInvalid, "kv_budget: " + why, "kv_budget"};
   };
   if (request_.job.request->embedding) return std::nullopt;  // nothing is decoded, so nothing is compacted
   KvBudget wanted = request_.job.model->kv;
@@ -203,7 +202,7 @@ Task<RequestFailure> PromptRun::restore(Computation& computation) {
     if (report.reason == MissReason::kNone) report.reason = found->reason;
     report.known_tokens = found->known;
     report.lost_tokens = found->lost;
-    report.behind_tokens = found->behind;
+    report.behind_tokens = found->beyond;
     request_.trace().mark("looked_up",
                           {{"known", found->known}, {"reason", protocol::name_of(found->reason)}});
     computation.wanted = found->wanted;
@@ -234,14 +233,14 @@ Task<RequestFailure> PromptRun::restore_found(Computation& computation, protocol
                           .token_hash = token_hash(std::span(*computation.tokens).first(from.at))},
       model.limits.max_wait, request_.lost.token());
   const Restoring restored = protocol::answer_of(co_await restoring);
-  using protocol::JobFault;
-  const bool unanswered = !restored.ok() && restored.error().kind == JobFault::kNoAnswer;
+  using protocol::ErrorKind;
+  const bool unanswered = !restored.ok() && restored.error().kind == ErrorKind::kNoAnswer;
   MissReason failed = MissReason::kNone;
   if (!restored.ok() && !unanswered) {
-    const JobFault fault = restored.error().kind;
-    failed = fault == JobFault::kDamaged    ? MissReason::kCorrupt
-             : fault == JobFault::kNoMemory ? MissReason::kNoMemory
-                                            : MissReason::kLost;
+    const ErrorKind fault = restored.error().kind;
+    failed = fault == ErrorKind::kDamaged    ? MissReason::kCorrupt
+             : fault == ErrorKind::kNoMemory ? MissReason::kNoMemory
+                                             : MissReason::kLost;
   }
   model.registry.tell(protocol::EndLease{.flight = computation.number, .failed = failed});
   if (unanswered) co_return request_.failure_of(restored.error());
@@ -272,9 +271,9 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
       model.limits.max_wait, request_.lost.token());
   const Restoring loaded = protocol::answer_of(co_await loading);
   if (!loaded.ok()) {
-    if (loaded.error().kind == protocol::JobFault::kNoAnswer) co_return request_.failure_of(loaded.error());
+    if (loaded.error().kind == protocol::ErrorKind::kNoAnswer) co_return request_.failure_of(loaded.error());
     report.reason =
-        loaded.error().kind == protocol::JobFault::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
+        loaded.error().kind == protocol::ErrorKind::kNoMemory ? MissReason::kNoMemory : MissReason::kLost;
     if (model.warn) model.warn("cache tier: a snapshot could not be loaded: " + loaded.error().message);
     co_return std::nullopt;
   }
@@ -293,7 +292,7 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   if (computation.conversation == 0) computation.conversation = new_conversation();
   // Snapshot the loaded state, so that the device has it cached again.
   protocol::CheckpointPlan plan = plan_of(computation);
-  plan.places = {{.at = at, .origin = brought.origin}};
+  plan.checkpoints = {{.at = at, .origin = brought.origin}};
   auto asked = model.worker.ask(
       protocol::SnapshotKv{.sequence = computation.sequence->id,
                            .kind = protocol::SnapshotKv::Kind::kCanonical,
@@ -308,7 +307,7 @@ void PromptRun::place_checkpoints() {
   const ServedModel& model = *request_.job.model;
   Computation& main = *request_.main;
   protocol::MessageBorders borders = model.borders(*main.tokens);
-  borders.behind_tool = goes_on_from_tool(*request_.job.request);
+  borders.after_tool = goes_on_from_tool(*request_.job.request);
   main.keep = borders.after_last_user.value_or(0) / model.arch.grid * model.arch.grid;
   CheckpointRules rules = model.checkpoints;
   rules.max_restored = main.max_restored();
@@ -330,7 +329,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
                             .decode = std::move(decode)};
   if (computation.writes_cache) {
     protocol::CheckpointPlan plan = plan_of(computation);
-    plan.places = computation.plan;
+    plan.checkpoints = computation.plan;
     prefill.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
   tells_slices_ = &computation == request_.main.get() && request_.job.request->report.progress;
@@ -357,7 +356,7 @@ Task<RequestFailure> PromptRun::prefill(Computation& computation, bool want_dige
     Task<void> settling = all_settled();
     co_await settling;
     request_.break_off();
-    co_return protocol::ServiceError{protocol::ServiceErrorCode::kCanceled, "the client has disconnected"};
+    co_return protocol::Error{protocol::ErrorKind::kCanceled, "the client has disconnected"};
   }
   co_return std::nullopt;
 }

@@ -14,8 +14,8 @@
 
 namespace reprise::actors {
 
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
+using protocol::Error;
+using protocol::ErrorKind;
 
 namespace {
 
@@ -150,18 +150,17 @@ void add_biases(const protocol::GenerateRequest& request, const ServedModel& mod
 
 // Returns the tokens of the prompt. Sets `text` to the text of a chat or the end of a plain text; for a chat,
 // also sets the turns known as sampled.
-Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
-                                           std::string& text, PreparedPrompt& prepared) {
+Outcome<TokenList, Error> tokens_of(const protocol::GenerateRequest& request, const ServedModel& model,
+                                    std::string& text, PreparedPrompt& prepared) {
   if (const auto* ids = std::get_if<TokenList>(&request.prompt)) return *ids;
   if (!model.tokenizer) {
-    return ServiceError{ServiceErrorCode::kUnsupported,
-                        "model '" + model.card.id + "' has no tokenizer: send the prompt as token ids",
-                        "prompt"};
+    return Error{ErrorKind::kUnsupported,
+                 "model '" + model.card.id + "' has no tokenizer: send the prompt as token ids", "prompt"};
   }
   if (const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt)) {
     if (model.card.chat == nullptr) {
-      return ServiceError{ServiceErrorCode::kUnsupported,
-                          "model '" + model.card.id + "' has no chat template: use completions", "messages"};
+      return Error{ErrorKind::kUnsupported,
+                   "model '" + model.card.id + "' has no chat template: use completions", "messages"};
     }
     const protocol::ChatFormat& format = *model.card.chat;
     if (model.turns) {
@@ -183,8 +182,8 @@ Outcome<TokenList, ServiceError> tokens_of(const protocol::GenerateRequest& requ
   if (const auto* infill = std::get_if<protocol::InfillPrompt>(&request.prompt)) {
     auto tokens = infill_tokens(*infill, *model.tokenizer);
     if (tokens) return std::move(*tokens);
-    return ServiceError{
-        ServiceErrorCode::kUnsupported,
+    return Error{
+        ErrorKind::kUnsupported,
         "model '" + model.card.id + "' has no tokens for fill-in-the-middle (prefix, suffix, middle)",
         infill->field};
   }
@@ -207,12 +206,12 @@ std::size_t string_bytes(const Json& value) {
 // If the prompt or the request opens reasoning, the constraint begins after it. Otherwise the model may not
 // open reasoning: one told not to think would, since the constraint allows little else that it likes to say.
 // A forced call or a continued message is past its reasoning.
-Outcome<GrammarCache::Maker, ServiceError> masks_for(const protocol::GenerateRequest& request,
-                                                     const ServedModel& model, const std::string& tail,
-                                                     protocol::grammar::IsWanted wanted) {
+Outcome<GrammarCache::Maker, Error> masks_for(const protocol::GenerateRequest& request,
+                                              const ServedModel& model, const std::string& tail,
+                                              protocol::grammar::IsWanted wanted) {
   if (!model.constraints) {
-    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no tokenizer",
-                        request.rules.constraint.field};
+    return Error{ErrorKind::kUnsupported, "model '" + model.card.id + "' has no tokenizer",
+                 request.rules.constraint.field};
   }
   protocol::grammar::Constraint constraint = request.rules.constraint;
   const auto* chat = std::get_if<protocol::ChatPrompt>(&request.prompt);
@@ -229,7 +228,7 @@ Outcome<GrammarCache::Maker, ServiceError> masks_for(const protocol::GenerateReq
   auto found =
       model.constraints->find(constraint, request.cache.name_space, std::move(wanted), request.origin.tenant);
   if (found.ok()) return std::move(*found);
-  return ServiceError{ServiceErrorCode::kInvalid, constraint.field + ": " + found.error(), constraint.field};
+  return Error{ErrorKind::kInvalid, constraint.field + ": " + found.error(), constraint.field};
 }
 
 std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest& request,
@@ -241,19 +240,18 @@ std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest
   return chat ? model.limits.reasoning_budget : std::nullopt;
 }
 
-std::optional<ServiceError> refuse_embedding(const protocol::EmbeddingRequest& wish,
-                                             const ServedModel& model) {
+std::optional<Error> refuse_embedding(const protocol::EmbeddingRequest& wish, const ServedModel& model) {
   if (model.arch.hidden == 0) {
-    return ServiceError{ServiceErrorCode::kUnsupported,
-                        "model '" + model.card.id + "' gives no embeddings on this device; " +
-                            "serve it with device = \"cpu\"",
-                        "model"};
+    return Error{ErrorKind::kUnsupported,
+                 "model '" + model.card.id + "' gives no embeddings on this device; " +
+                     "serve it with device = \"cpu\"",
+                 "model"};
   }
   if (wish.dimensions > model.arch.hidden) {
-    return ServiceError{ServiceErrorCode::kInvalid,
-                        "dimensions: " + std::to_string(wish.dimensions) + " is more than the " +
-                            std::to_string(model.arch.hidden) + " that model '" + model.card.id + "' has",
-                        "dimensions"};
+    return Error{ErrorKind::kInvalid,
+                 "dimensions: " + std::to_string(wish.dimensions) + " is more than the " +
+                     std::to_string(model.arch.hidden) + " that model '" + model.card.id + "' has",
+                 "dimensions"};
   }
   return std::nullopt;
 }
@@ -267,8 +265,8 @@ void end_as_embedded(const protocol::GenerateRequest& request, const ServedModel
   if (eos && (tokens.empty() || tokens.back() != *eos)) tokens.push_back(*eos);
 }
 
-ServiceError invalid(std::string message, std::string field) {
-  return {ServiceErrorCode::kInvalid, std::move(message), std::move(field)};
+Error invalid(std::string message, std::string field) {
+  return {ErrorKind::kInvalid, std::move(message), std::move(field)};
 }
 
 std::string not_in_vocabulary(TokenId token, TokenId vocab) {
@@ -279,7 +277,7 @@ std::string not_in_vocabulary(TokenId token, TokenId vocab) {
 /// that ends the request, or nothing.
 class Preparation {
  public:
-  using Step = std::optional<ServiceError>;
+  using Step = std::optional<Error>;
 
   Preparation(const protocol::GenerateRequest& request, const ServedModel& model)
       : request_(request),
@@ -290,7 +288,7 @@ class Preparation {
                                           : "prompt"),
         vocab_(static_cast<TokenId>(model.arch.vocab)) {}
 
-  Outcome<PreparedPrompt, ServiceError> prepare(protocol::grammar::IsWanted wanted) {
+  Outcome<PreparedPrompt, Error> prepare(protocol::grammar::IsWanted wanted) {
     if (Step error = check_counts()) return std::move(*error);
     if (Step error = tokenize()) return std::move(*error);
     if (Step error = check_tokens()) return std::move(*error);
@@ -337,8 +335,7 @@ Preparation::Step Preparation::check_counts() const {
   if (request_.max_tokens && *request_.max_tokens == 0)
     return invalid("max_tokens: must be at least 1", "max_tokens");
   if (!request_.rules.stop.empty() && !model_.tokenizer) {
-    return ServiceError{ServiceErrorCode::kUnsupported,
-                        "stop: model '" + model_.card.id + "' has no tokenizer", "stop"};
+    return Error{ErrorKind::kUnsupported, "stop: model '" + model_.card.id + "' has no tokenizer", "stop"};
   }
   return std::nullopt;
 }
@@ -372,12 +369,12 @@ Preparation::Step Preparation::check_tokens() const {
   }
   const std::uint64_t context = model_.arch.context;
   if (tokens_.size() < context) return std::nullopt;
-  return ServiceError{ServiceErrorCode::kTooLong,
-                      "the prompt has " + std::to_string(tokens_.size()) +
-                          " tokens and the model's context " + std::to_string(context),
-                      prompt_field_,
-                      {},
-                      ServiceError::Lengths{.prompt = tokens_.size(), .context = context}};
+  return Error{ErrorKind::kTooLong,
+               "the prompt has " + std::to_string(tokens_.size()) + " tokens and the model's context " +
+                   std::to_string(context),
+               prompt_field_,
+               {},
+               Error::Lengths{.prompt = tokens_.size(), .context = context}};
 }
 
 void Preparation::limit_reply() {
@@ -500,16 +497,16 @@ std::size_t text_bytes(const protocol::Prompt& prompt) {
   return chat == nullptr ? 0 : string_bytes(chat->messages) + string_bytes(chat->tools);
 }
 
-ServiceError text_error(const std::exception& error, const std::string& field) {
+Error text_error(const std::exception& error, const std::string& field) {
   if (dynamic_cast<const models::RegexError*>(&error) != nullptr ||
       dynamic_cast<const std::length_error*>(&error) != nullptr) {
-    return {ServiceErrorCode::kInvalid, error.what(), field};
+    return {ErrorKind::kInvalid, error.what(), field};
   }
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr) {
-    return {ServiceErrorCode::kOverloaded, "not enough memory to prepare the prompt; try again later", field,
+    return {ErrorKind::kOverloaded, "not enough memory to prepare the prompt; try again later", field,
             std::chrono::seconds(1)};
   }
-  return {ServiceErrorCode::kInternal, error.what()};
+  return {ErrorKind::kInternal, error.what()};
 }
 
 TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& text) {
@@ -521,9 +518,8 @@ TokenList encode_prompt(const models::Tokenizer& tokenizer, const std::string& t
   return tokens;
 }
 
-Outcome<PreparedPrompt, ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
-                                                     const ServedModel& model,
-                                                     protocol::grammar::IsWanted wanted) {
+Outcome<PreparedPrompt, Error> prepare_prompt(const protocol::GenerateRequest& request,
+                                              const ServedModel& model, protocol::grammar::IsWanted wanted) {
   return Preparation(request, model).prepare(std::move(wanted));
 }
 

@@ -30,9 +30,9 @@ struct PreparedPrompt {
 
 /// Renders and tokenizes the prompt, and checks all that does not need the device. `wanted` returns whether
 /// the client still waits; compiling a grammar stops soon after it returns false.
-Outcome<PreparedPrompt, protocol::ServiceError> prepare_prompt(const protocol::GenerateRequest& request,
-                                                               const ServedModel& model,
-                                                               protocol::grammar::IsWanted wanted = {});
+Outcome<PreparedPrompt, protocol::Error> prepare_prompt(const protocol::GenerateRequest& request,
+                                                        const ServedModel& model,
+                                                        protocol::grammar::IsWanted wanted = {});
 
 /// Returns the text of the twelve tokens before `position` and of the twelve after it, with special tokens as
 /// text.
@@ -43,7 +43,7 @@ protocol::TextAround text_around(std::span<const TokenId> tokens, std::size_t po
 std::size_t text_bytes(const protocol::Prompt& prompt);
 
 /// Returns the error for a client whose text or chat template made the tokenizer or the renderer throw.
-protocol::ServiceError text_error(const std::exception& error, const std::string& field);
+protocol::Error text_error(const std::exception& error, const std::string& field);
 
 /// Tokenizes text at the beginning of a prompt: special tokens are recognized, and a BOS is added if the
 /// model needs one and the text does not begin with it.

@@ -8,9 +8,9 @@
 
 namespace reprise::actors {
 
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::FinishReason;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
 using runtime::Result;
 using runtime::Task;
 
@@ -319,7 +319,7 @@ Task<RequestFailure> ReplyRun::give_made_mask(Choice& choice) {
   if (!answered.ok()) co_return request_.failure_of(answered.error());
   MaskJob::Reply made = std::move(*answered);
   if (!made.ok()) {
-    ServiceError error = made.error();
+    Error error = made.error();
     error.param = request_.job.request->rules.constraint.field;
     co_return error;
   }

@@ -12,8 +12,8 @@
 
 namespace reprise::actors {
 
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
+using protocol::Error;
+using protocol::ErrorKind;
 using runtime::Result;
 using runtime::Task;
 
@@ -76,7 +76,7 @@ Task<void> RequestActor::run() {
     Task<RequestFailure> serving = serve();
     failure = co_await serving;
   } catch (const std::exception& error) {
-    failure = ServiceError{ServiceErrorCode::kInternal, error.what()};
+    failure = Error{ErrorKind::kInternal, error.what()};
   }
   end_of_watch_.cancel();
   prompt_run_->stop_telling();
@@ -123,7 +123,7 @@ Task<void> RequestActor::run() {
   stop();
 }
 
-Task<std::optional<ServiceError>> RequestActor::serve() {
+Task<std::optional<Error>> RequestActor::serve() {
   RequestJob& job = request_->job;
   PreparedPrompt& prompt = request_->prompt;
   protocol::Usage& usage = request_->usage;
@@ -199,9 +199,9 @@ Task<std::optional<ServiceError>> RequestActor::serve() {
     Task<bool> verifying = idle_work_->verify(job.request->origin.priority);
     const bool same = co_await verifying;
     if (!same) {
-      co_return ServiceError{ServiceErrorCode::kInternal,
-                             "this answer used a restored snapshot that differs from what a cold run "
-                             "computes; the snapshot was dropped, send the request again"};
+      co_return Error{ErrorKind::kInternal,
+                      "this answer used a restored snapshot that differs from what a cold run "
+                      "computes; the snapshot was dropped, send the request again"};
     }
   }
   request_->trace().mark("finished", {{"tokens", usage.completion_tokens}});

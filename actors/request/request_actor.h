@@ -107,7 +107,7 @@ class RequestActor : public runtime::Actor {
 
  private:
   runtime::Task<void> run();
-  runtime::Task<std::optional<protocol::ServiceError>> serve();
+  runtime::Task<std::optional<protocol::Error>> serve();
   runtime::Task<void> watch_client();
 
   const std::unique_ptr<RequestContext> request_;

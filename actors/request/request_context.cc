@@ -2,9 +2,8 @@
 
 namespace reprise::actors {
 
-using protocol::JobFault;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
+using protocol::Error;
+using protocol::ErrorKind;
 
 bool RequestContext::caches() const {
   return job.request->cache.enabled && job.model->registry;
@@ -19,10 +18,10 @@ void RequestContext::break_off() {
   all_begun.cancel();
 }
 
-RequestFailure RequestContext::failure_of(const protocol::JobError& error) const {
-  if (error.kind == JobFault::kNoAnswer) return unanswered(error.no_answer, error.message);
-  ServiceError failure = protocol::request_error(error);
-  const bool is_lost = error.kind == JobFault::kUnknown || error.kind == JobFault::kDeviceFailed;
+RequestFailure RequestContext::failure_of(const protocol::Error& error) const {
+  if (error.kind == ErrorKind::kNoAnswer) return unanswered(error.no_answer, error.message);
+  Error failure = protocol::request_error(error);
+  const bool is_lost = error.kind == ErrorKind::kUnknown || error.kind == ErrorKind::kDeviceFailed;
   if (is_lost && !lost_why.empty())
     failure.message = lost_why;  // the reason that it was told is more specific
   return failure;
@@ -30,15 +29,14 @@ RequestFailure RequestContext::failure_of(const protocol::JobError& error) const
 
 RequestFailure RequestContext::unanswered(runtime::ErrorCode code, const std::string& what) const {
   if (!lost_why.empty()) {
-    return ServiceError{ServiceErrorCode::kUnavailable, lost_why, "", std::chrono::seconds(1)};
+    return Error{ErrorKind::kUnavailable, lost_why, "", std::chrono::seconds(1)};
   }
-  if (client_gone) return ServiceError{ServiceErrorCode::kCanceled, "the client has disconnected"};
+  if (client_gone) return Error{ErrorKind::kCanceled, "the client has disconnected"};
   if (code == runtime::ErrorCode::kDeadline) {
-    return ServiceError{ServiceErrorCode::kOverloaded, "the request waited too long for the device", "",
-                        std::chrono::seconds(5)};
+    return Error{ErrorKind::kOverloaded, "the request waited too long for the device", "",
+                 std::chrono::seconds(5)};
   }
-  return ServiceError{ServiceErrorCode::kUnavailable, "the engine does not answer: " + what, "",
-                      std::chrono::seconds(1)};
+  return Error{ErrorKind::kUnavailable, "the engine does not answer: " + what, "", std::chrono::seconds(1)};
 }
 
 }  // namespace reprise::actors

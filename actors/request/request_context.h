@@ -97,10 +97,10 @@ struct Computation {
 };
 
 /// nullopt: success.
-using RequestFailure = std::optional<protocol::ServiceError>;
+using RequestFailure = std::optional<protocol::Error>;
 
 struct RequestContext {
-  RequestFailure failure_of(const protocol::JobError& error) const;
+  RequestFailure failure_of(const protocol::Error& error) const;
   RequestFailure failure_of(const runtime::Error& error) const {
     return unanswered(error.code, error.describe());
   }

@@ -12,18 +12,17 @@
 namespace reprise::actors {
 
 using protocol::Answer;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::grammar::IsWanted;
 using ModelPtr = std::shared_ptr<const ServedModel>;
 
 Answer<ModelPtr> TextActor::find(const std::string& name, bool wants_text) const {
   Answer<ModelChoice> found = choose_model(*directory_, name);
-  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  if (auto* error = std::get_if<Error>(&found)) return std::move(*error);
   ModelPtr model = std::get<ModelChoice>(std::move(found)).model;
   if (wants_text && !model->tokenizer) {
-    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model->card.id + "' has no tokenizer",
-                        "model"};
+    return Error{ErrorKind::kUnsupported, "model '" + model->card.id + "' has no tokenizer", "model"};
   }
   return model;
 }
@@ -66,14 +65,14 @@ protocol::Tokenized tokenize(const models::Tokenizer& tokenizer, const protocol:
 
 TokenizeJob::Reply TextActor::done(const TokenizeJob& job, const IsWanted&) const {
   Answer<ModelPtr> found = find(job.request.model, true);
-  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  if (auto* error = std::get_if<Error>(&found)) return std::move(*error);
   return guarded<TokenizeJob::Reply>(
       "content", [&] { return tokenize(*std::get<ModelPtr>(found)->tokenizer, job.request); });
 }
 
 DetokenizeJob::Reply TextActor::done(const DetokenizeJob& job, const IsWanted&) const {
   Answer<ModelPtr> found = find(job.request.model, true);
-  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  if (auto* error = std::get_if<Error>(&found)) return std::move(*error);
   return guarded<DetokenizeJob::Reply>("tokens", [&] {
     return protocol::Detokenized{std::get<ModelPtr>(found)->tokenizer->decode(job.request.tokens)};
   });
@@ -81,11 +80,10 @@ DetokenizeJob::Reply TextActor::done(const DetokenizeJob& job, const IsWanted&) 
 
 RenderJob::Reply TextActor::done(const RenderJob& job, const IsWanted&) const {
   Answer<ModelPtr> found = find(job.request.model, false);
-  if (auto* error = std::get_if<ServiceError>(&found)) return std::move(*error);
+  if (auto* error = std::get_if<Error>(&found)) return std::move(*error);
   const ServedModel& model = *std::get<ModelPtr>(found);
   if (model.card.chat == nullptr) {
-    return ServiceError{ServiceErrorCode::kUnsupported, "model '" + model.card.id + "' has no chat template",
-                        "messages"};
+    return Error{ErrorKind::kUnsupported, "model '" + model.card.id + "' has no chat template", "messages"};
   }
   return guarded<RenderJob::Reply>("messages", [&]() -> RenderJob::Reply {
     if (!job.request.want_tokens) {
@@ -108,7 +106,7 @@ HistoryJob::Reply TextActor::done(const HistoryJob& job, const IsWanted&) const 
   const auto* chat = std::get_if<protocol::ChatPrompt>(&job.of.request->prompt);
   const protocol::ChatFormatPtr& format = job.of.model->card.chat;
   if (chat == nullptr || format == nullptr) {
-    return ServiceError{ServiceErrorCode::kUnsupported, "the request has no chat that the reply belongs to"};
+    return Error{ErrorKind::kUnsupported, "the request has no chat that the reply belongs to"};
   }
   return guarded<HistoryJob::Reply>("messages", [&]() -> HistoryJob::Reply {
     return format->history_after(*chat, job.of.reply, job.of.turns, job.of.reply_turn);
@@ -120,7 +118,7 @@ MaskJob::Reply TextActor::done(const MaskJob& job, const IsWanted& wanted) const
     try {
       return job.of->mask(wanted);
     } catch (const protocol::grammar::GrammarError& error) {
-      return ServiceError{ServiceErrorCode::kInvalid, error.what()};
+      return Error{ErrorKind::kInvalid, error.what()};
     }
   });
 }
@@ -163,14 +161,14 @@ void TextQueue::enter(std::unique_ptr<TextWork> work) {
   const bool all_stopped =
       std::all_of(actors_.begin(), actors_.end(), [](const auto& actor) { return actor.stopped(); });
   if (all_stopped) {
-    work->refuse({ServiceErrorCode::kUnavailable,
+    work->refuse({ErrorKind::kUnavailable,
                   "the tokenizer and template actors have failed too often; restart the server"});
     return;
   }
   const std::string owner = work->caller().tenant;
   if (auto refused = queue_.push(owner, std::move(work))) {
     const bool of_tenant = !(*refused)->caller().tenant.empty();
-    (*refused)->refuse({ServiceErrorCode::kOverloaded,
+    (*refused)->refuse({ErrorKind::kOverloaded,
                         of_tenant ? "too many prompts of this tenant are waiting to be tokenized"
                                   : "too many prompts are waiting to be tokenized",
                         "", std::chrono::seconds(1)});

@@ -70,7 +70,7 @@ struct TextOfRequest {
 };
 /// prepare_prompt() of prompt_text.h and history_after() of the chat format.
 struct PrepareJob {
-  using Reply = Outcome<PreparedPrompt, protocol::ServiceError>;
+  using Reply = Outcome<PreparedPrompt, protocol::Error>;
   TextOfRequest of;
 
   protocol::TextCaller caller() const { return of.caller(); }
@@ -85,7 +85,7 @@ struct HistoryJob {
 /// Makes the mask of the next token of a reply, unless it is known. The asker must not use the constraint
 /// until the answer.
 struct MaskJob {
-  using Reply = Outcome<SharedMask, protocol::ServiceError>;
+  using Reply = Outcome<SharedMask, protocol::Error>;
   std::shared_ptr<protocol::grammar::ReplyConstraint> of;
   protocol::TextCaller asked_by{};
 
@@ -107,7 +107,7 @@ class TextWork {
   virtual bool wanted() const = 0;
   /// Does the job on the actor's thread and answers.
   virtual void run(const TextActor& actor) = 0;
-  virtual void refuse(protocol::ServiceError error) = 0;
+  virtual void refuse(protocol::Error error) = 0;
 };
 
 /// Returns the CPU time of the calling thread in microseconds.
@@ -122,7 +122,7 @@ class TextWorkOf final : public TextWork {
   protocol::TextCaller caller() const override { return job_->caller(); }
   bool wanted() const override { return reply_.wanted(); }
   void run(const TextActor& actor) override;
-  void refuse(protocol::ServiceError error) override { reply_.answer(typename Job::Reply(std::move(error))); }
+  void refuse(protocol::Error error) override { reply_.answer(typename Job::Reply(std::move(error))); }
 
  private:
   std::optional<Job> job_;

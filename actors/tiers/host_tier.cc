@@ -110,10 +110,10 @@ const HostTier::Space* HostTier::find_space(const protocol::StateKind& kind,
 // -- bringing
 
 FoundState HostTier::on(protocol::FindState job) {
-  const Space* space = find_space(job.wish.kind, job.wish.name_space);
+  const Space* space = find_space(job.fetch.kind, job.fetch.name_space);
   if (space == nullptr) return {};
-  const PrefixNames names(space->keys, job.wish.kind, *job.wish.prompt);
-  const auto match = space->index.deepest(names, job.wish.more_than, job.wish.at_most);
+  const PrefixNames names(space->keys, job.fetch.kind, *job.fetch.prompt);
+  const auto match = space->index.deepest(names, job.fetch.more_than, job.fetch.at_most);
   if (!match) return {};
   return {.at = match->at, .reason = MissReason::kNone};
 }
@@ -179,7 +179,7 @@ protocol::SharedHostState HostTier::assemble(const protocol::FetchState& job,
   const std::size_t pages = kind.page_bytes == 0 ? 0 : (match.at + kind.page_tokens - 1) / kind.page_tokens;
   auto state = std::make_shared<protocol::HostState>();
   state->stored = state->logical = match.at;
-  state->counted = std::move(counted);
+  state->reservation = std::move(counted);
   const auto memory = std::make_shared<gpu::HostBytes>(
       gpu::take_transfer(settings_.buffers.get(), pages * kind.page_bytes + kind.slot_bytes));
   state->bytes = memory->span();

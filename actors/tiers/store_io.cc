@@ -208,7 +208,7 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   auto state = std::make_shared<protocol::HostState>();
   state->stored = job.at;
   state->logical = manifest->logical - (manifest->stored - job.at);
-  state->counted = job.counted;
+  state->reservation = job.counted;
   const std::size_t pages = kind.page_bytes == 0 ? 0 : (job.at + kind.page_tokens - 1) / kind.page_tokens;
   const auto memory = std::make_shared<gpu::HostBytes>();
   try {
@@ -240,7 +240,7 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
   }
   std::vector<RecordStore::Wanted> wanted;
   for (const Chunk& chunk : chunks) {
-    wanted.push_back({.id = manifest->references[chunk.reference], .most = record_bytes(0, chunk.to.size())});
+    wanted.push_back({.id = manifest->references[chunk.reference], .max = record_bytes(0, chunk.to.size())});
   }
   // Called by several threads in parallel, each with a different chunk.
   const auto open = [&](std::size_t which, const Outcome<std::span<const std::byte>, Refused>& record) {

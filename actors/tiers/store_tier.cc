@@ -127,15 +127,15 @@ Task<std::optional<NamespaceIndex::Match>> StoreTier::find(const protocol::Fetch
 Task<protocol::FoundState> StoreTier::on(protocol::FindState job) {
   protocol::FoundState found;
   if (settings_.breaker->is_open()) co_return found;
-  const SharedSpace space = space_of(job.wish.kind, job.wish.name_space);
-  const PrefixNames names(space->keys, job.wish.kind, *job.wish.prompt);
-  Task<std::optional<NamespaceIndex::Match>> finding = find(job.wish, space, names);
+  const SharedSpace space = space_of(job.fetch.kind, job.fetch.name_space);
+  const PrefixNames names(space->keys, job.fetch.kind, *job.fetch.prompt);
+  Task<std::optional<NamespaceIndex::Match>> finding = find(job.fetch, space, names);
   const std::optional<NamespaceIndex::Match> match = co_await finding;
   if (match) {
     found.at = match->at;
     found.reason = MissReason::kNone;
   } else {
-    found.reason = why_nothing(job.wish, *space, names);
+    found.reason = why_nothing(job.fetch, *space, names);
   }
   co_return found;
 }

@@ -21,7 +21,7 @@
 #include "models/arch/config.h"
 #include "models/files/dtype.h"
 #include "models/files/gguf.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "models/files/safetensors.h"
 #include "models/files/tensor_source.h"
@@ -171,35 +171,36 @@ constexpr std::string_view kWrapper = "base_model.model.";
 // Prefixes before a text model's names in various files.
 constexpr std::array<std::string_view, 4> kPrefixes{"model.", "language_model.", "backbone.", "text_model."};
 
-[[noreturn]] void refuse(const JsonPlace& value, const std::string& shown) {
+[[noreturn]] void refuse(const JsonLocation& value, const std::string& shown) {
   value.fail(shown + " is not supported");
 }
 
-void refuse_true(const JsonPlace& config, std::string_view key) {
+void refuse_true(const JsonLocation& config, std::string_view key) {
   if (config.boolean_or(key, false)) refuse(config.at(key), "true");
 }
 
 // Fails if the key is set, unless to an empty list or object.
-void refuse_filled(const JsonPlace& config, std::string_view key) {
-  const std::optional<JsonPlace> value = config.find(key);
+void refuse_filled(const JsonLocation& config, std::string_view key) {
+  const std::optional<JsonLocation> value = config.find(key);
   if (!value) return;
-  const bool counts = value->is(JsonPlace::Kind::kArray) || value->is(JsonPlace::Kind::kObject);
+  const bool counts = value->is(JsonLocation::Kind::kArray) || value->is(JsonLocation::Kind::kObject);
   if (counts && value->size() == 0) return;
-  if (value->is(JsonPlace::Kind::kArray)) {
+  if (value->is(JsonLocation::Kind::kArray)) {
     std::string items;
     for (std::size_t i = 0; i < value->size(); ++i) {
-      const JsonPlace item = value->at(i);
-      items += (i == 0 ? "" : ", ") + (item.is(JsonPlace::Kind::kString) ? item.text() : std::string("..."));
+      const JsonLocation item = value->at(i);
+      items +=
+          (i == 0 ? "" : ", ") + (item.is(JsonLocation::Kind::kString) ? item.text() : std::string("..."));
     }
     refuse(*value, "[" + items + "]");
   }
-  refuse(*value, value->is(JsonPlace::Kind::kString) ? "'" + value->text() + "'" : "this value");
+  refuse(*value, value->is(JsonLocation::Kind::kString) ? "'" + value->text() + "'" : "this value");
 }
 
 // These initializations change the base's own weights, so the stored tensors are not the whole change.
-void refuse_other_bases(const JsonPlace& config) {
-  const std::optional<JsonPlace> init = config.find("init_lora_weights");
-  if (!init || !init->is(JsonPlace::Kind::kString)) return;
+void refuse_other_bases(const JsonLocation& config) {
+  const std::optional<JsonLocation> init = config.find("init_lora_weights");
+  if (!init || !init->is(JsonLocation::Kind::kString)) return;
   for (const std::string_view known : {"gaussian", "eva", "orthogonal"}) {
     if (init->text() == known) return;
   }
@@ -209,7 +210,7 @@ void refuse_other_bases(const JsonPlace& config) {
 // Per-matrix settings in the config; the first matching pattern applies.
 class Patterns {
  public:
-  Patterns(const JsonPlace& config, std::string_view key) : place_(config.find(key)) {
+  Patterns(const JsonLocation& config, std::string_view key) : place_(config.find(key)) {
     if (!place_) return;
     for (std::size_t i = 0; i < place_->size(); ++i) {
       const std::string& pattern = place_->key_at(i);
@@ -228,12 +229,12 @@ class Patterns {
   }
 
  private:
-  std::optional<JsonPlace> place_;
+  std::optional<JsonLocation> place_;
 };
 
 class Scales {
  public:
-  explicit Scales(const JsonPlace& config)
+  explicit Scales(const JsonLocation& config)
       : rank_(config.at("r").number()),
         alpha_(config.number_or("lora_alpha", 8)),
         by_root_(config.boolean_or("use_rslora", false)),
@@ -263,7 +264,7 @@ class Scales {
   std::string file_;
 };
 
-void check_config(const JsonPlace& config) {
+void check_config(const JsonLocation& config) {
   const std::string type = config.text_or("peft_type", "LORA");
   if (type != "LORA") config.at("peft_type").fail("'" + type + "' is not supported; LORA is");
   for (const std::string_view key : {"use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"}) {
@@ -280,9 +281,9 @@ void check_config(const JsonPlace& config) {
 }
 
 // False if `target_modules` is a list without the module; a string pattern is not checked.
-bool is_target(const JsonPlace& config, const std::string& module) {
-  const std::optional<JsonPlace> targets = config.find("target_modules");
-  if (!targets || !targets->is(JsonPlace::Kind::kArray)) return true;
+bool is_target(const JsonLocation& config, const std::string& module) {
+  const std::optional<JsonLocation> targets = config.find("target_modules");
+  if (!targets || !targets->is(JsonLocation::Kind::kArray)) return true;
   for (const std::string& target : targets->texts()) {
     if (module == target || module.ends_with("." + target)) return true;
   }
@@ -324,7 +325,7 @@ std::string without_prefixes(std::string_view module) {
 // Reads a PEFT folder. The config has the scales, the tensors' names the changed matrices:
 //   base_model.model.PREFIX.layers.3.self_attn.q_proj.lora_A.weight
 AdapterFile read_peft_adapter(const std::filesystem::path& folder) {
-  const JsonPlace config = JsonPlace::read(folder / "adapter_config.json");
+  const JsonLocation config = JsonLocation::read(folder / "adapter_config.json");
   check_config(config);
   const Scales scales(config);
   const std::filesystem::path tensors = folder / "adapter_model.safetensors";

@@ -23,14 +23,14 @@ std::optional<std::int32_t> token_id(std::int64_t value, std::size_t vocab, cons
   return static_cast<std::int32_t>(value);
 }
 
-std::vector<std::int32_t> ids(const JsonPlace& json, std::size_t vocab) {
+std::vector<std::int32_t> ids(const JsonLocation& json, std::size_t vocab) {
   std::vector<std::int32_t> out;
   const auto add = [&](std::int64_t value) {
     if (const auto id = token_id(value, vocab, [&](const std::string& reason) { json.fail(reason); })) {
       out.push_back(*id);
     }
   };
-  if (json.is(JsonPlace::Kind::kArray)) {
+  if (json.is(JsonLocation::Kind::kArray)) {
     for (std::int64_t value : json.integers()) add(value);
   } else {
     add(json.integer());
@@ -39,11 +39,11 @@ std::vector<std::int32_t> ids(const JsonPlace& json, std::size_t vocab) {
 }
 
 // Token ids; for each key the first source that has it is used.
-TokenIds tokens_of(const std::vector<JsonPlace>& sources, std::size_t vocab) {
+TokenIds tokens_of(const std::vector<JsonLocation>& sources, std::size_t vocab) {
   TokenIds out;
-  const auto find = [&](std::string_view key) -> std::optional<JsonPlace> {
-    for (const JsonPlace& source : sources) {
-      if (std::optional<JsonPlace> found = source.find(key)) return found;
+  const auto find = [&](std::string_view key) -> std::optional<JsonLocation> {
+    for (const JsonLocation& source : sources) {
+      if (std::optional<JsonLocation> found = source.find(key)) return found;
     }
     return std::nullopt;
   };
@@ -54,7 +54,7 @@ TokenIds tokens_of(const std::vector<JsonPlace>& sources, std::size_t vocab) {
   }
   if (const auto pad = find("pad_token_id")) {
     // Padding is never used, so a pad token outside the vocabulary is ignored.
-    const std::int64_t id = pad->is(JsonPlace::Kind::kInt) ? pad->integer() : -1;
+    const std::int64_t id = pad->is(JsonLocation::Kind::kInt) ? pad->integer() : -1;
     if (id >= 0 && static_cast<std::uint64_t>(id) < vocab) out.pad = static_cast<std::int32_t>(id);
   }
   return out;
@@ -78,16 +78,16 @@ TokenIds tokens_of(const GgufMetadata& metadata, std::size_t vocab) {
   return out;
 }
 
-std::optional<double> number_within(const JsonPlace& object, std::string_view key, double least,
+std::optional<double> number_within(const JsonLocation& object, std::string_view key, double least,
                                     double most) {
-  const std::optional<JsonPlace> found = object.find(key);
+  const std::optional<JsonLocation> found = object.find(key);
   if (!found) return std::nullopt;
   const double value = found->number();
   if (!(value >= least && value <= most)) found->fail("is out of range");
   return value;
 }
 
-SamplingOverrides sampling_of(const JsonPlace& generation) {
+SamplingOverrides sampling_of(const JsonLocation& generation) {
   SamplingOverrides out;
   if (const auto found = generation.find("top_k")) {
     if (found->integer() < -1) found->fail("is out of range");
@@ -123,7 +123,7 @@ SamplingOverrides sampling_of(const GgufMetadata& metadata) {
 TokenIds read_token_ids(const ConfigSource& source, std::size_t vocab) {
   if (const GgufSource* gguf = source.gguf()) return tokens_of(gguf->metadata(), vocab);
   const HfSource& hf = *source.hf();
-  std::vector<JsonPlace> places;
+  std::vector<JsonLocation> places;
   if (hf.generation()) places.push_back(*hf.generation());
   places.push_back(hf.config());
   places.push_back(hf.text());
@@ -152,7 +152,7 @@ std::string unknown(std::string_view name, const Names& known) {
   return out;
 }
 
-const Family& family_of_type(const JsonPlace& type, std::span<const Family> families) {
+const Family& family_of_type(const JsonLocation& type, std::span<const Family> families) {
   Names known;
   for (const Family& family : families) {
     for (const Names* names : {&family.hf_wrapper_types, &family.hf_types}) {
@@ -174,7 +174,7 @@ const Family& family_of_architecture(const Gguf& file, std::string_view name,
 }
 
 // The text model's part of config.json: all of it, or `text_config` of a wrapper model.
-JsonPlace text_part(const JsonPlace& config, std::span<const Family> families) {
+JsonLocation text_part(const JsonLocation& config, std::span<const Family> families) {
   const std::string type = config.text_or("model_type", "");
   const bool wrapped = std::any_of(families.begin(), families.end(), [&](const Family& family) {
     return contains(family.hf_wrapper_types, type);
@@ -192,10 +192,10 @@ ModelConfig read_model(const Family& family, const ConfigSource& source) {
 
 }  // namespace
 
-ModelConfig ModelConfig::from_hf(const JsonPlace& config, const JsonPlace* generation,
+ModelConfig ModelConfig::from_hf(const JsonLocation& config, const JsonLocation* generation,
                                  std::span<const Family> known) {
-  const JsonPlace text = text_part(config, known);
-  const JsonPlace type = (text.has("model_type") ? text : config).at("model_type");
+  const JsonLocation text = text_part(config, known);
+  const JsonLocation type = (text.has("model_type") ? text : config).at("model_type");
   const Family& family = family_of_type(type, known);
   const HfSource source(config, text, generation != nullptr ? std::optional(*generation) : std::nullopt);
   return read_model(family, source);

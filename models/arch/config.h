@@ -22,7 +22,7 @@
 namespace reprise::models {
 
 class Gguf;
-class JsonPlace;
+class JsonLocation;
 
 struct ModelConfig {
   std::string architecture;  // name of the family
@@ -54,7 +54,7 @@ struct ModelConfig {
   bool tied() const { return head == embedding; }
 
   /// `generation` is generation_config.json or null; its token ids override config.json's. Throws LoadError.
-  static ModelConfig from_hf(const JsonPlace& config, const JsonPlace* generation = nullptr,
+  static ModelConfig from_hf(const JsonLocation& config, const JsonLocation* generation = nullptr,
                              std::span<const Family> known = families());
 
   /// The file's tensors supply what the metadata omits: vocabulary size, tied embeddings, biases, rope

@@ -6,7 +6,7 @@
 
 namespace reprise::models {
 
-std::size_t count_at(const JsonPlace& place, std::int64_t most) {
+std::size_t count_at(const JsonLocation& place, std::int64_t most) {
   const std::int64_t value = place.integer();
   if (value < 1 || value > most) {
     place.fail(std::to_string(value) + " is out of range: 1 to " + std::to_string(most));

@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "models/files/gguf.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 
 namespace reprise::models {
 
@@ -70,7 +70,7 @@ class ConfigSource {
 class HfSource : public ConfigSource {
  public:
   /// `text` is the part of `config` for the text model.
-  HfSource(JsonPlace config, JsonPlace text, std::optional<JsonPlace> generation)
+  HfSource(JsonLocation config, JsonLocation text, std::optional<JsonLocation> generation)
       : config_(std::move(config)), text_(std::move(text)), generation_(std::move(generation)) {}
 
   bool has(const Key& key) const override { return !key.hf.empty() && text_.has(key.hf); }
@@ -90,18 +90,18 @@ class HfSource : public ConfigSource {
     return has({second, ""}) && !has({first, ""}) ? Key{second, ""} : Key{first, ""};
   }
 
-  const JsonPlace& config() const { return config_; }
-  const JsonPlace& text() const { return text_; }
-  const std::optional<JsonPlace>& generation() const { return generation_; }
+  const JsonLocation& config() const { return config_; }
+  const JsonLocation& text() const { return text_; }
+  const std::optional<JsonLocation>& generation() const { return generation_; }
 
  private:
-  JsonPlace config_;
-  JsonPlace text_;
-  std::optional<JsonPlace> generation_;
+  JsonLocation config_;
+  JsonLocation text_;
+  std::optional<JsonLocation> generation_;
 };
 
 /// Returns a number from 1 to `most`; calls place.fail() otherwise.
-std::size_t count_at(const JsonPlace& place, std::int64_t most);
+std::size_t count_at(const JsonLocation& place, std::int64_t most);
 
 /// GGUF metadata as llama.cpp's converter writes it: keys are prefixed with the architecture's name
 /// ("qwen35.").

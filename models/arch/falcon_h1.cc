@@ -46,14 +46,14 @@ struct FalconH1Multipliers {
   Mamba2Spec::Multipliers ssm{};
 };
 
-float finite_at(const JsonPlace& place) {
+float finite_at(const JsonLocation& place) {
   const auto value = static_cast<float>(place.number());
   if (!(value - value == 0)) place.fail("is not finite");
   return value;
 }
 
-void read_multiplier_list(const JsonPlace& text, std::string_view key, const std::vector<float*>& to) {
-  const std::optional<JsonPlace> list = text.find(key);
+void read_multiplier_list(const JsonLocation& text, std::string_view key, const std::vector<float*>& to) {
+  const std::optional<JsonLocation> list = text.find(key);
   if (!list) return;
   if (list->size() != to.size()) list->fail("expected " + std::to_string(to.size()) + " numbers");
   for (std::size_t i = 0; i < to.size(); ++i) *to[i] = finite_at(list->at(i));
@@ -62,7 +62,7 @@ void read_multiplier_list(const JsonPlace& text, std::string_view key, const std
 FalconH1Multipliers read_multipliers(const ConfigSource& source) {
   FalconH1Multipliers out;
   if (source.hf() == nullptr) return out;
-  const JsonPlace& text = source.hf()->text();
+  const JsonLocation& text = source.hf()->text();
   const auto read = [&](std::string_view key, float& to) {
     if (const auto place = text.find(key)) to = finite_at(*place);
   };
@@ -92,8 +92,8 @@ Mamba2Spec read_falcon_mamba(const ConfigSource& source, const ModelConfig& mode
   if (inner) {
     const std::size_t heads = source.count_or(kSsmHeads, kMaxHeads, keys.default_heads);
     keys.default_head_dim = *inner / heads;
-    const std::optional<JsonPlace> said = source.hf()->text().find(kSsmHeadDim.hf);
-    if (said && said->is(JsonPlace::Kind::kString) && said->text() == "auto") keys.head_dim = "";
+    const std::optional<JsonLocation> said = source.hf()->text().find(kSsmHeadDim.hf);
+    if (said && said->is(JsonLocation::Kind::kString) && said->text() == "auto") keys.head_dim = "";
   }
   Mamba2Spec out = read_mamba2(source, model.hidden, keys);
   if (inner && *inner != out.inner_size()) {

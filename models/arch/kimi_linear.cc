@@ -39,7 +39,7 @@ std::size_t number_at(const HfSource& hf, const Key& key, std::size_t fallback) 
 }
 
 // Sets the kind of layers listed in `linear_attn_config`, which counts from 1.
-void mark(const JsonPlace& named, LayerKind kind, std::vector<std::optional<LayerKind>>& kinds) {
+void mark(const JsonLocation& named, LayerKind kind, std::vector<std::optional<LayerKind>>& kinds) {
   for (const std::int64_t layer : named.integers()) {
     if (layer < 1 || static_cast<std::size_t>(layer) > kinds.size()) {
       named.fail("there is no layer " + std::to_string(layer) + "; the first is 1");
@@ -78,7 +78,7 @@ std::vector<bool> read_sparse_layers(const HfSource& hf, std::size_t layers) {
                   " layers");
     }
     for (std::size_t i = 0; i < layers; ++i) {
-      const JsonPlace word = words->at(i);
+      const JsonLocation word = words->at(i);
       if (word.text() != "dense" && word.text() != "sparse") {
         word.fail("'" + word.text() + "' is not known; known are dense, sparse");
       }

@@ -12,7 +12,7 @@ constexpr Key kRecurrentLayers{"", "attention.recurrent_layers"};
 constexpr Key kKvHeadsOfLayers{"", "attention.head_count_kv"};
 constexpr Key kBlocks{"", "block_count"};
 
-LayerKind kind_of(const JsonPlace& word) {
+LayerKind kind_of(const JsonLocation& word) {
   if (word.text() == "full_attention") return LayerKind::kFullAttention;
   if (word.text() == "linear_attention") return LayerKind::kLinearAttention;
   word.fail("unknown layer type '" + word.text() + "'");
@@ -20,7 +20,7 @@ LayerKind kind_of(const JsonPlace& word) {
 
 // Kinds in `layer_types`; nullopt if config.json has no such key.
 std::optional<std::vector<LayerKind>> named_kinds(const HfSource& hf, std::size_t layers) {
-  const std::optional<JsonPlace> words = hf.text().find("layer_types");
+  const std::optional<JsonLocation> words = hf.text().find("layer_types");
   if (!words) return std::nullopt;
   if (words->size() != layers) {
     words->fail("has " + std::to_string(words->size()) + " entries for " + std::to_string(layers) +

@@ -12,15 +12,15 @@ namespace {
 constexpr std::int64_t kMaxSsmState = 65536;
 
 // A number in config.json, or {"__float__": "Infinity"}, as some versions of transformers write it.
-double number_or_infinity(const JsonPlace& place) {
-  if (!place.is(JsonPlace::Kind::kObject)) return place.number();
-  const JsonPlace word = place.at("__float__");
+double number_or_infinity(const JsonLocation& place) {
+  if (!place.is(JsonLocation::Kind::kObject)) return place.number();
+  const JsonLocation word = place.at("__float__");
   if (word.text() == "Infinity") return std::numeric_limits<double>::infinity();
   word.fail("'" + word.text() + "' is not a limit of a time step");
 }
 
 void read_dt_limit(const HfSource& hf, std::string_view key, Mamba2Spec& out) {
-  const std::optional<JsonPlace> limit = hf.text().find(key);
+  const std::optional<JsonLocation> limit = hf.text().find(key);
   if (!limit) return;
   if (limit->size() != 2) limit->fail("expected two numbers");
   out.dt_min = static_cast<float>(number_or_infinity(limit->at(0)));

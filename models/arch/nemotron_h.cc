@@ -25,7 +25,7 @@ enum class NemotronBlock : std::uint8_t { kMamba, kAttention, kMlp, kExperts };
 constexpr Key kPattern{"hybrid_override_pattern", ""};
 constexpr Key kNemotronInner{"intermediate_size", "feed_forward_length"};
 
-NemotronBlock block_named(const JsonPlace& word) {
+NemotronBlock block_named(const JsonLocation& word) {
   const std::string& name = word.text();
   if (name == "mamba" || name == "linear_attention") return NemotronBlock::kMamba;
   if (name == "attention" || name == "full_attention") return NemotronBlock::kAttention;
@@ -35,7 +35,7 @@ NemotronBlock block_named(const JsonPlace& word) {
 }
 
 // Parses "M-M*E".
-std::vector<NemotronBlock> blocks_of(const JsonPlace& pattern) {
+std::vector<NemotronBlock> blocks_of(const JsonLocation& pattern) {
   std::vector<NemotronBlock> out;
   for (const char letter : pattern.text()) {
     switch (letter) {
@@ -62,13 +62,13 @@ std::vector<NemotronBlock> blocks_of(const JsonPlace& pattern) {
 std::vector<NemotronBlock> blocks_of(const HfSource& hf) {
   std::vector<NemotronBlock> out;
   for (const std::string_view key : {"layers_block_type", "layer_types"}) {
-    const std::optional<JsonPlace> names = hf.text().find(key);
+    const std::optional<JsonLocation> names = hf.text().find(key);
     if (!names) continue;
     for (std::size_t i = 0; i < names->size(); ++i) out.push_back(block_named(names->at(i)));
     if (out.empty()) names->fail("names no layers");
     return out;
   }
-  const JsonPlace pattern = hf.text().at(kPattern.hf);
+  const JsonLocation pattern = hf.text().at(kPattern.hf);
   out = blocks_of(pattern);
   if (out.empty()) pattern.fail("names no layers");
   return out;

@@ -87,12 +87,12 @@ RopeConfig read_rope_gguf(const GgufSource& gguf, const RopeKeys& keys) {
 
 // Keys of config.json.
 
-std::size_t original_context(const JsonPlace& rope, std::size_t fallback) {
-  const std::optional<JsonPlace> found = rope.find("original_max_position_embeddings");
+std::size_t original_context(const JsonLocation& rope, std::size_t fallback) {
+  const std::optional<JsonLocation> found = rope.find("original_max_position_embeddings");
   return found ? count_at(*found, kMaxContext) : fallback;
 }
 
-void read_yarn(const JsonPlace& rope, RopeConfig& out) {
+void read_yarn(const JsonLocation& rope, RopeConfig& out) {
   out.scaling = RopeConfig::Scaling::kYarn;
   out.beta_fast = rope.number_or("beta_fast", 32);
   out.beta_slow = rope.number_or("beta_slow", 1);
@@ -106,7 +106,7 @@ void read_yarn(const JsonPlace& rope, RopeConfig& out) {
   out.attention_factor = static_cast<float>(rope.number_or("attention_factor", attention));
 }
 
-void read_rope_scaling(const JsonPlace& rope, RopeConfig& out, std::size_t context) {
+void read_rope_scaling(const JsonLocation& rope, RopeConfig& out, std::size_t context) {
   const std::string type = rope.text_or("rope_type", rope.text_or("type", "default"));
   // "dynamic" changes the frequencies only past the context length, which is not supported.
   if (type == "default" || type == "mrope" || type == "dynamic") return;
@@ -128,11 +128,11 @@ void read_rope_scaling(const JsonPlace& rope, RopeConfig& out, std::size_t conte
 // Newer configs have everything in `rope_parameters`; older ones have `rope_theta` and
 // `partial_rotary_factor`, and optionally `rope_scaling`.
 RopeConfig read_rope_hf(const HfSource& hf, const RopeKeys& keys) {
-  const JsonPlace& text = hf.text();
-  std::optional<JsonPlace> rope = text.find("rope_parameters");
+  const JsonLocation& text = hf.text();
+  std::optional<JsonLocation> rope = text.find("rope_parameters");
   if (!rope) rope = text.find("rope_scaling");
   if (rope) {
-    if (std::optional<JsonPlace> inner = rope->find("full_attention")) rope = std::move(inner);
+    if (std::optional<JsonLocation> inner = rope->find("full_attention")) rope = std::move(inner);
   }
   const auto number = [&](std::string_view key, double fallback) {
     return rope && rope->has(key) ? rope->at(key).number() : text.number_or(key, fallback);

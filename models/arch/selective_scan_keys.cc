@@ -27,7 +27,7 @@ std::size_t read_step_rank(const ConfigSource& source, const SelectiveScanKeys& 
   const std::size_t usual = (keys.hidden + 15) / 16;
   if (const HfSource* hf = source.hf()) {
     const auto said = hf->text().find(keys.step_rank);
-    if (said && said->is(JsonPlace::Kind::kString)) {
+    if (said && said->is(JsonLocation::Kind::kString)) {
       if (said->text() == "auto") return usual;
       said->fail("expected a number or 'auto', found '" + said->text() + "'");
     }

@@ -2,25 +2,25 @@
 
 #include <algorithm>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 
 namespace reprise::models {
 namespace {
 
 constexpr std::int64_t kMaxTile = 1 << 20;
 
-std::optional<JsonPlace> place_of(const JsonPlace& config) {
+std::optional<JsonLocation> place_of(const JsonLocation& config) {
   if (auto found = config.find("quantization_config")) return found;
   const auto text = config.find("text_config");
   return text ? text->find("quantization_config") : std::nullopt;
 }
 
-void need_four_bits(const JsonPlace& quant, const std::string& name) {
+void need_four_bits(const JsonLocation& quant, const std::string& name) {
   const std::int64_t bits = quant.integer_or("bits", 4);
   if (bits != 4) quant.fail(name + " of " + std::to_string(bits) + " bits is not read; 4 bits are");
 }
 
-void read_fp8(const JsonPlace& quant, QuantScheme& out) {
+void read_fp8(const JsonLocation& quant, QuantScheme& out) {
   const std::string kind = quant.text_or("fmt", "e4m3");
   if (kind != "e4m3") quant.fail("fp8 of the kind " + kind + " is not read; e4m3 is");
   const auto tile = quant.find("weight_block_size");
@@ -34,14 +34,14 @@ void read_fp8(const JsonPlace& quant, QuantScheme& out) {
   out.tile_columns = static_cast<std::size_t>(sizes[1]);
 }
 
-void read_awq(const JsonPlace& quant, QuantScheme& out) {
+void read_awq(const JsonLocation& quant, QuantScheme& out) {
   const std::string version = quant.text_or("version", "gemm");
   out.name = "awq " + version;
   if (version != "gemm" && version != "GEMM") quant.fail(out.name + " is not read; awq gemm is");
   need_four_bits(quant, out.name);
 }
 
-void read_gptq(const JsonPlace& quant, QuantScheme& out) {
+void read_gptq(const JsonLocation& quant, QuantScheme& out) {
   const std::string format = quant.text_or("checkpoint_format", "gptq");
   out.name = "gptq in the format " + format;
   if (format != "gptq" && format != "gptq_v2") quant.fail(out.name + " is not read; gptq and gptq_v2 are");
@@ -49,7 +49,7 @@ void read_gptq(const JsonPlace& quant, QuantScheme& out) {
   out.zeros_less_one = format == "gptq";
 }
 
-void read_packed(const JsonPlace& quant, QuantScheme& out) {
+void read_packed(const JsonLocation& quant, QuantScheme& out) {
   const std::string format = quant.text_or("format", "?");
   out.name = "compressed-tensors in the format " + format;
   constexpr std::string_view kRead[] = {"pack-quantized", "float-quantized", "naive-quantized",
@@ -59,8 +59,8 @@ void read_packed(const JsonPlace& quant, QuantScheme& out) {
   }
   const auto groups = quant.find("config_groups");
   for (std::size_t i = 0; groups && i < groups->size(); ++i) {
-    const JsonPlace group = groups->value_at(i);
-    const auto weights = group.is(JsonPlace::Kind::kObject) ? group.find("weights") : std::nullopt;
+    const JsonLocation group = groups->value_at(i);
+    const auto weights = group.is(JsonLocation::Kind::kObject) ? group.find("weights") : std::nullopt;
     const auto tile = weights ? weights->find("block_structure") : std::nullopt;
     if (!tile) continue;
     const std::vector<std::int64_t> sizes = tile->integers();
@@ -74,8 +74,8 @@ void read_packed(const JsonPlace& quant, QuantScheme& out) {
 
 }  // namespace
 
-std::optional<QuantScheme> QuantScheme::read(const JsonPlace& config) {
-  const std::optional<JsonPlace> quant = place_of(config);
+std::optional<QuantScheme> QuantScheme::read(const JsonLocation& config) {
+  const std::optional<JsonLocation> quant = place_of(config);
   if (!quant) return std::nullopt;
   const std::string method = quant->text_or("quant_method", "?");
   QuantScheme out;

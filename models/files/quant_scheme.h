@@ -9,7 +9,7 @@
 
 namespace reprise::models {
 
-class JsonPlace;
+class JsonLocation;
 
 struct QuantScheme {
   enum class Method : std::uint8_t {
@@ -27,7 +27,7 @@ struct QuantScheme {
 
   /// Reads the scheme from the top level or `text_config` of config.json; nullopt: weights are not quantized.
   /// Throws a LoadError that names an unsupported method, format or number of bits.
-  static std::optional<QuantScheme> read(const JsonPlace& config);
+  static std::optional<QuantScheme> read(const JsonLocation& config);
 };
 
 }  // namespace reprise::models

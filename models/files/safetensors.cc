@@ -5,7 +5,7 @@
 #include <system_error>
 #include <utility>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 
 namespace reprise::models {
@@ -15,24 +15,24 @@ constexpr std::uint64_t kMaxHeaderLength = 100'000'000;  // the format's own lim
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::size_t kMaxShapeDimensions = 16;
 
-std::uint64_t unsigned_integer(const JsonPlace& json) {
+std::uint64_t unsigned_integer(const JsonLocation& json) {
   const std::int64_t value = json.integer();
   if (value < 0) json.fail("is negative");
   return static_cast<std::uint64_t>(value);
 }
 
-void add_tensor(const JsonPlace& entry, const std::string& name, std::uint64_t data_offset, std::size_t file,
-                TensorSource& source) {
-  const JsonPlace dtype = entry.at("dtype");
+void add_tensor(const JsonLocation& entry, const std::string& name, std::uint64_t data_offset,
+                std::size_t file, TensorSource& source) {
+  const JsonLocation dtype = entry.at("dtype");
   const std::optional<DType> type = dtype_of_safetensors(dtype.text());
   if (!type) dtype.fail("unknown type " + dtype.text());
 
-  const JsonPlace dimensions = entry.at("shape");
+  const JsonLocation dimensions = entry.at("shape");
   if (dimensions.size() > kMaxShapeDimensions) dimensions.fail("has too many dimensions");
   Shape shape;
   for (std::size_t i = 0; i < dimensions.size(); ++i) shape.push_back(unsigned_integer(dimensions.at(i)));
 
-  const JsonPlace offsets = entry.at("data_offsets");
+  const JsonLocation offsets = entry.at("data_offsets");
   if (offsets.size() != 2) offsets.fail("expected [begin, end]");
   const std::uint64_t begin = unsigned_integer(offsets.at(0));
   const std::uint64_t end = unsigned_integer(offsets.at(1));
@@ -61,9 +61,9 @@ void load_tensors_of(const std::filesystem::path& path, TensorSource& source) {
   JsonLimits limits = kFileJson;
   limits.bytes = kMaxHeaderLength;
   limits.depth = 8;
-  const JsonPlace header =
-      JsonPlace::parse({reinterpret_cast<const char*>(text.data()), text.size()}, file.path(), limits);
-  if (!header.is(JsonPlace::Kind::kObject)) header.fail("the header is not a JSON object");
+  const JsonLocation header =
+      JsonLocation::parse({reinterpret_cast<const char*>(text.data()), text.size()}, file.path(), limits);
+  if (!header.is(JsonLocation::Kind::kObject)) header.fail("the header is not a JSON object");
   for (std::size_t i = 0; i < header.size(); ++i) {
     const std::string& name = header.key_at(i);
     if (name != "__metadata__") add_tensor(header.value_at(i), name, kLengthBytes + length, index, source);
@@ -85,18 +85,18 @@ TensorSource open_safetensors(const std::filesystem::path& path) {
 }
 
 TensorSource open_safetensors_index(const std::filesystem::path& index) {
-  const JsonPlace map = JsonPlace::read(index).at("weight_map");
+  const JsonLocation map = JsonLocation::read(index).at("weight_map");
   TensorSource source;
   std::map<std::string, std::size_t> shards;  // file name -> index in the source
   for (std::size_t i = 0; i < map.size(); ++i) {
-    const JsonPlace entry = map.value_at(i);
+    const JsonLocation entry = map.value_at(i);
     const std::string& shard = entry.text();
     if (!is_plain_file_name(shard)) entry.fail("'" + shard + "' is not the name of a file beside the index");
     if (shards.try_emplace(shard, shards.size()).second) load_tensors_of(index.parent_path() / shard, source);
   }
   if (shards.empty()) map.fail("names no tensors");
   for (std::size_t i = 0; i < map.size(); ++i) {
-    const JsonPlace entry = map.value_at(i);
+    const JsonLocation entry = map.value_at(i);
     const StoredTensor* tensor = source.find(map.key_at(i));
     if (tensor == nullptr || tensor->file != shards.at(entry.text())) {
       entry.fail("there is no such tensor in " + entry.text());

@@ -1,7 +1,7 @@
 #include "models/text/chat_template_source.h"
 
 #include "models/files/gguf.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "models/files/mapped_file.h"
 
@@ -22,13 +22,13 @@ std::string read_text(const std::filesystem::path& file) {
 }
 
 /// Reads "chat_template": a string, or a list of {"name": ..., "template": ...}.
-std::optional<std::string> from_member(const JsonPlace& holder) {
-  const std::optional<JsonPlace> member = holder.find("chat_template");
+std::optional<std::string> from_member(const JsonLocation& holder) {
+  const std::optional<JsonLocation> member = holder.find("chat_template");
   if (!member) return std::nullopt;
-  if (member->is(JsonPlace::Kind::kString)) return checked(member->text(), holder.file());
-  if (!member->is(JsonPlace::Kind::kArray)) member->fail("expected a string or a list of named templates");
+  if (member->is(JsonLocation::Kind::kString)) return checked(member->text(), holder.file());
+  if (!member->is(JsonLocation::Kind::kArray)) member->fail("expected a string or a list of named templates");
   for (std::size_t i = 0; i < member->size(); ++i) {
-    const JsonPlace named = member->at(i);
+    const JsonLocation named = member->at(i);
     if (named.at("name").text() == "default") return checked(named.at("template").text(), holder.file());
   }
   return std::nullopt;
@@ -48,7 +48,7 @@ std::optional<std::string> load_chat_template(const std::filesystem::path& path)
     return read_text(path / "chat_template.jinja");
   for (const char* name : {"chat_template.json", "tokenizer_config.json"}) {
     if (!std::filesystem::exists(path / name, error)) continue;
-    if (std::optional<std::string> found = from_member(JsonPlace::read(path / name))) return found;
+    if (std::optional<std::string> found = from_member(JsonLocation::read(path / name))) return found;
   }
   return std::nullopt;
 }

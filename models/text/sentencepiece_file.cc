@@ -187,7 +187,7 @@ void check_settings(const Settings& settings, const std::string& file) {
 }  // namespace
 
 TokenizerSpec spec_of_sentencepiece(std::string_view bytes, const std::string& file,
-                                    const std::optional<JsonPlace>& config) {
+                                    const std::optional<JsonLocation>& config) {
   TokenizerSpec spec;
   spec.source = file;
   Settings settings;

@@ -9,7 +9,7 @@
 #include <string>
 #include <string_view>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/text/tokenizer_spec.h"
 
 namespace reprise::models {
@@ -17,6 +17,6 @@ namespace reprise::models {
 /// `file` is named in errors. `config` is tokenizer_config.json, which may add special tokens and says which
 /// begin and end a text.
 TokenizerSpec spec_of_sentencepiece(std::string_view bytes, const std::string& file,
-                                    const std::optional<JsonPlace>& config = std::nullopt);
+                                    const std::optional<JsonLocation>& config = std::nullopt);
 
 }  // namespace reprise::models

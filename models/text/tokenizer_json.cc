@@ -17,17 +17,17 @@ constexpr std::int64_t kIdLimit = 1 << 22;
 
 using IdOfText = std::unordered_map<std::string_view, TokenId>;  // keys point into spec.tokens and spec.added
 
-TokenId id_of(const JsonPlace& value) {
+TokenId id_of(const JsonLocation& value) {
   const std::int64_t id = value.integer();
   if (id < 0 || id >= kIdLimit) value.fail("a token id that is not between 0 and 4194303");
   return static_cast<TokenId>(id);
 }
 
-std::vector<std::string> tokens_of(const JsonPlace& vocab) {
+std::vector<std::string> tokens_of(const JsonLocation& vocab) {
   std::vector<std::string> tokens;
   for (std::size_t i = 0; i < vocab.size(); ++i) {
     const std::string& text = vocab.key_at(i);
-    const JsonPlace value = vocab.value_at(i);
+    const JsonLocation value = vocab.value_at(i);
     const auto id = static_cast<std::size_t>(id_of(value));
     if (id >= tokens.size()) tokens.resize(id + 1);
     if (!tokens[id].empty()) value.fail("two tokens with one id");
@@ -36,12 +36,12 @@ std::vector<std::string> tokens_of(const JsonPlace& vocab) {
   return tokens;
 }
 
-std::vector<std::pair<std::string, std::string>> merges_of(const JsonPlace& merges) {
+std::vector<std::pair<std::string, std::string>> merges_of(const JsonLocation& merges) {
   std::vector<std::pair<std::string, std::string>> out;
   out.reserve(merges.size());
   for (std::size_t i = 0; i < merges.size(); ++i) {
-    const JsonPlace merge = merges.at(i);
-    if (merge.is(JsonPlace::Kind::kArray)) {
+    const JsonLocation merge = merges.at(i);
+    if (merge.is(JsonLocation::Kind::kArray)) {
       if (merge.size() != 2) merge.fail("a merge that is not of two tokens");
       out.emplace_back(merge.at(std::size_t{0}).text(), merge.at(std::size_t{1}).text());
       continue;
@@ -58,12 +58,12 @@ std::vector<std::pair<std::string, std::string>> merges_of(const JsonPlace& merg
 }
 
 // "vocab": [[text, log probability], ...]
-void read_unigram(const JsonPlace& model, TokenizerSpec& spec) {
+void read_unigram(const JsonLocation& model, TokenizerSpec& spec) {
   spec.model = TokenizerModel::kUnigram;
-  const JsonPlace vocab = model.at("vocab");
+  const JsonLocation vocab = model.at("vocab");
   if (static_cast<std::int64_t>(vocab.size()) > kIdLimit) vocab.fail("more than 4194304 tokens");
   for (std::size_t i = 0; i < vocab.size(); ++i) {
-    const JsonPlace entry = vocab.at(i);
+    const JsonLocation entry = vocab.at(i);
     if (entry.size() != 2) entry.fail("a token without a probability");
     spec.tokens.push_back(entry.at(std::size_t{0}).text());
     spec.log_probs.push_back(entry.at(std::size_t{1}).number());
@@ -72,7 +72,7 @@ void read_unigram(const JsonPlace& model, TokenizerSpec& spec) {
   spec.byte_fallback = model.boolean_or("byte_fallback", false);
 }
 
-void read_model(const JsonPlace& model, TokenizerSpec& spec) {
+void read_model(const JsonLocation& model, TokenizerSpec& spec) {
   const std::string type = model.text_or("type", "BPE");
   if (type == "Unigram") return read_unigram(model, spec);
   if (type != "BPE") model.fail("the model '" + type + "' is not supported");
@@ -87,7 +87,7 @@ void read_model(const JsonPlace& model, TokenizerSpec& spec) {
   spec.fuse_unk = model.boolean_or("fuse_unk", false);
 }
 
-AddedToken added_token(const JsonPlace& value, TokenId id) {
+AddedToken added_token(const JsonLocation& value, TokenId id) {
   AddedToken token;
   token.id = id;
   token.content = value.at("content").text();
@@ -100,7 +100,7 @@ AddedToken added_token(const JsonPlace& value, TokenId id) {
 }
 
 // Reads added tokens; those that the model's vocabulary has get its id.
-void read_added(const JsonPlace& list, TokenizerSpec& spec) {
+void read_added(const JsonLocation& list, TokenizerSpec& spec) {
   IdOfText own;
   for (std::size_t id = 0; id < spec.tokens.size(); ++id) own[spec.tokens[id]] = static_cast<TokenId>(id);
   for (std::size_t i = 0; i < list.size(); ++i) {
@@ -111,7 +111,7 @@ void read_added(const JsonPlace& list, TokenizerSpec& spec) {
   }
 }
 
-void read_added_from_config(const JsonPlace& decoder, TokenizerSpec& spec) {
+void read_added_from_config(const JsonLocation& decoder, TokenizerSpec& spec) {
   std::unordered_set<std::string> contents;
   std::unordered_set<TokenId> ids;
   for (const AddedToken& token : spec.added) {
@@ -120,7 +120,7 @@ void read_added_from_config(const JsonPlace& decoder, TokenizerSpec& spec) {
   }
   for (std::size_t i = 0; i < decoder.size(); ++i) {
     const std::string& key = decoder.key_at(i);
-    const JsonPlace value = decoder.value_at(i);
+    const JsonLocation value = decoder.value_at(i);
     if (key.empty() || key.size() > 7 ||
         !std::all_of(key.begin(), key.end(), [](char c) { return c >= '0' && c <= '9'; })) {
       value.fail("the key is no token id");
@@ -142,25 +142,26 @@ std::optional<TokenId> find_token(const TokenizerSpec& spec, std::string_view te
 }
 
 // Reads a token such as "bos_token": a string, or an object with a "content".
-std::optional<TokenId> named_token(const JsonPlace& config, std::string_view key, const TokenizerSpec& spec) {
-  const std::optional<JsonPlace> value = config.find(key);
+std::optional<TokenId> named_token(const JsonLocation& config, std::string_view key,
+                                   const TokenizerSpec& spec) {
+  const std::optional<JsonLocation> value = config.find(key);
   if (!value) return std::nullopt;
   return find_token(spec,
-                    value->is(JsonPlace::Kind::kObject) ? value->text_or("content", "") : value->text());
+                    value->is(JsonLocation::Kind::kObject) ? value->text_or("content", "") : value->text());
 }
 
 // Reads from a template which special tokens surround the text.
-void read_post_processor(const JsonPlace& processor, int depth, TokenizerSpec& spec) {
+void read_post_processor(const JsonLocation& processor, int depth, TokenizerSpec& spec) {
   const std::string type = processor.text_or("type", "");
   if (type == "Sequence" && depth < 8) {
-    const JsonPlace parts = processor.at("processors");
+    const JsonLocation parts = processor.at("processors");
     for (std::size_t i = 0; i < parts.size(); ++i) read_post_processor(parts.at(i), depth + 1, spec);
   }
   if (type != "TemplateProcessing") return;
-  const std::optional<JsonPlace> single = processor.find("single");
+  const std::optional<JsonLocation> single = processor.find("single");
   if (!single || single->size() == 0) return;
-  const auto special = [&](const JsonPlace& item) -> std::optional<TokenId> {
-    const std::optional<JsonPlace> token = item.find("SpecialToken");
+  const auto special = [&](const JsonLocation& item) -> std::optional<TokenId> {
+    const std::optional<JsonLocation> token = item.find("SpecialToken");
     return token ? find_token(spec, token->text_or("id", "")) : std::nullopt;
   };
   if (const auto first = special(single->at(std::size_t{0}))) {
@@ -177,16 +178,16 @@ void read_post_processor(const JsonPlace& processor, int depth, TokenizerSpec& s
 
 constexpr int kMaxSequenceDepth = 8;
 
-[[noreturn]] void refuse_step(const JsonPlace& step, std::string_view what) {
+[[noreturn]] void refuse_step(const JsonLocation& step, std::string_view what) {
   step.fail(std::string(what) + " '" + step.text_or("type", "?") + "' is not supported");
 }
 
 // Calls `visit` with `step`, or with each of its parts if it is a Sequence.
-void for_each_step(const JsonPlace& step, std::string_view list, int depth,
-                   const std::function<void(const JsonPlace&)>& visit) {
+void for_each_step(const JsonLocation& step, std::string_view list, int depth,
+                   const std::function<void(const JsonLocation&)>& visit) {
   if (step.at("type").text() != "Sequence") return visit(step);
   if (depth == kMaxSequenceDepth) step.fail("sequences nested too deeply");
-  const JsonPlace parts = step.at(list);
+  const JsonLocation parts = step.at(list);
   for (std::size_t i = 0; i < parts.size(); ++i) for_each_step(parts.at(i), list, depth + 1, visit);
 }
 
@@ -195,13 +196,13 @@ struct Pattern {
   bool is_regex = false;
 };
 
-Pattern pattern_of(const JsonPlace& step) {
-  const JsonPlace pattern = step.at("pattern");
+Pattern pattern_of(const JsonLocation& step) {
+  const JsonLocation pattern = step.at("pattern");
   if (const auto text = pattern.find("String")) return {text->text(), false};
   return {pattern.at("Regex").text(), true};
 }
 
-SplitBehavior behavior_of(const JsonPlace& step, std::string_view fallback) {
+SplitBehavior behavior_of(const JsonLocation& step, std::string_view fallback) {
   const std::string name = step.text_or("behavior", fallback);
   if (name == "Isolated") return SplitBehavior::kIsolated;
   if (name == "Removed") return SplitBehavior::kRemoved;
@@ -211,7 +212,7 @@ SplitBehavior behavior_of(const JsonPlace& step, std::string_view fallback) {
   step.fail("behavior '" + name + "' is not supported");
 }
 
-PreTokenizerStep::Prepend prepend_of(const JsonPlace& metaspace) {
+PreTokenizerStep::Prepend prepend_of(const JsonLocation& metaspace) {
   const bool adds = metaspace.boolean_or("add_prefix_space", true);
   const std::string scheme = metaspace.text_or("prepend_scheme", adds ? "always" : "never");
   if (scheme == "always") return PreTokenizerStep::Prepend::kAlways;
@@ -220,7 +221,7 @@ PreTokenizerStep::Prepend prepend_of(const JsonPlace& metaspace) {
   metaspace.fail("prepend_scheme '" + scheme + "' is not supported");
 }
 
-NormalizerStep normalizer_step(const JsonPlace& step) {
+NormalizerStep normalizer_step(const JsonLocation& step) {
   const std::string type = step.at("type").text();
   NormalizerStep out;
   if (type == "NFC" || type == "NFD" || type == "NFKC" || type == "NFKD") {
@@ -260,7 +261,7 @@ PreTokenizerStep split_by_text(std::string text, SplitBehavior behavior, bool in
   return out;
 }
 
-void add_byte_level(const JsonPlace& step, std::vector<PreTokenizerStep>& out) {
+void add_byte_level(const JsonLocation& step, std::vector<PreTokenizerStep>& out) {
   if (step.boolean_or("add_prefix_space", true)) {
     out.emplace_back().kind = PreTokenizerStep::Kind::kPrefixSpace;
   }
@@ -272,7 +273,7 @@ void add_byte_level(const JsonPlace& step, std::vector<PreTokenizerStep>& out) {
   out.emplace_back().kind = PreTokenizerStep::Kind::kByteLevel;
 }
 
-void add_pre_tokenizer_step(const JsonPlace& step, std::vector<PreTokenizerStep>& out) {
+void add_pre_tokenizer_step(const JsonLocation& step, std::vector<PreTokenizerStep>& out) {
   const std::string type = step.at("type").text();
   if (type == "Split") {
     Pattern pattern = pattern_of(step);
@@ -302,7 +303,7 @@ void add_pre_tokenizer_step(const JsonPlace& step, std::vector<PreTokenizerStep>
   }
 }
 
-void add_decoder_step(const JsonPlace& step, bool& is_fused, DecoderSpec& out) {
+void add_decoder_step(const JsonLocation& step, bool& is_fused, DecoderSpec& out) {
   const std::string type = step.at("type").text();
   if (type == "ByteLevel") {
     out.alphabet = DecoderSpec::Alphabet::kByteLevel;
@@ -330,29 +331,29 @@ void add_decoder_step(const JsonPlace& step, bool& is_fused, DecoderSpec& out) {
 
 }  // namespace
 
-std::vector<NormalizerStep> normalizer_of_json(const JsonPlace& normalizer) {
+std::vector<NormalizerStep> normalizer_of_json(const JsonLocation& normalizer) {
   std::vector<NormalizerStep> steps;
   for_each_step(normalizer, "normalizers", 0,
-                [&](const JsonPlace& step) { steps.push_back(normalizer_step(step)); });
+                [&](const JsonLocation& step) { steps.push_back(normalizer_step(step)); });
   return steps;
 }
 
-std::vector<PreTokenizerStep> pre_tokenizer_of_json(const JsonPlace& pre_tokenizer) {
+std::vector<PreTokenizerStep> pre_tokenizer_of_json(const JsonLocation& pre_tokenizer) {
   std::vector<PreTokenizerStep> steps;
   for_each_step(pre_tokenizer, "pretokenizers", 0,
-                [&](const JsonPlace& step) { add_pre_tokenizer_step(step, steps); });
+                [&](const JsonLocation& step) { add_pre_tokenizer_step(step, steps); });
   return steps;
 }
 
-DecoderSpec decoder_of_json(const JsonPlace& decoder) {
+DecoderSpec decoder_of_json(const JsonLocation& decoder) {
   DecoderSpec spec;
   bool is_fused = false;
   for_each_step(decoder, "decoders", 0,
-                [&](const JsonPlace& step) { add_decoder_step(step, is_fused, spec); });
+                [&](const JsonLocation& step) { add_decoder_step(step, is_fused, spec); });
   return spec;
 }
 
-void add_tokenizer_config(const JsonPlace& config, TokenizerSpec& spec) {
+void add_tokenizer_config(const JsonLocation& config, TokenizerSpec& spec) {
   if (const auto decoder = config.find("added_tokens_decoder")) read_added_from_config(*decoder, spec);
   if (const auto id = named_token(config, "bos_token", spec)) spec.bos = id;
   if (const auto id = named_token(config, "eos_token", spec)) spec.eos = id;
@@ -361,10 +362,10 @@ void add_tokenizer_config(const JsonPlace& config, TokenizerSpec& spec) {
   spec.add_eos = config.boolean_or("add_eos_token", spec.add_eos);
 }
 
-TokenizerSpec spec_of_json(const JsonPlace& tokenizer, const std::optional<JsonPlace>& config) {
+TokenizerSpec spec_of_json(const JsonLocation& tokenizer, const std::optional<JsonLocation>& config) {
   TokenizerSpec spec;
   spec.source = tokenizer.file();
-  const JsonPlace model = tokenizer.at("model");
+  const JsonLocation model = tokenizer.at("model");
   read_model(model, spec);
   if (const auto list = tokenizer.find("added_tokens")) read_added(*list, spec);
   if (!spec.unk) spec.unk = find_token(spec, model.text_or("unk_token", ""));

@@ -7,20 +7,21 @@
 
 #include <optional>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/text/tokenizer_spec.h"
 
 namespace reprise::models {
 
 /// `config` is tokenizer_config.json, which may add special tokens and says which begin and end a text.
-TokenizerSpec spec_of_json(const JsonPlace& tokenizer, const std::optional<JsonPlace>& config = std::nullopt);
+TokenizerSpec spec_of_json(const JsonLocation& tokenizer,
+                           const std::optional<JsonLocation>& config = std::nullopt);
 
 /// Adds the settings of tokenizer_config.json.
-void add_tokenizer_config(const JsonPlace& config, TokenizerSpec& spec);
+void add_tokenizer_config(const JsonLocation& config, TokenizerSpec& spec);
 
 /// Parse the members "normalizer", "pre_tokenizer" and "decoder" of tokenizer.json.
-std::vector<NormalizerStep> normalizer_of_json(const JsonPlace& normalizer);
-std::vector<PreTokenizerStep> pre_tokenizer_of_json(const JsonPlace& pre_tokenizer);
-DecoderSpec decoder_of_json(const JsonPlace& decoder);
+std::vector<NormalizerStep> normalizer_of_json(const JsonLocation& normalizer);
+std::vector<PreTokenizerStep> pre_tokenizer_of_json(const JsonLocation& pre_tokenizer);
+DecoderSpec decoder_of_json(const JsonLocation& decoder);
 
 }  // namespace reprise::models

@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "models/files/gguf.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "models/files/mapped_file.h"
 #include "models/text/sentencepiece_file.h"
@@ -18,11 +18,11 @@ Tokenizer load_tokenizer(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path, error)) {
     return Tokenizer(spec_of_gguf(Gguf::open(path).metadata()));
   }
-  std::optional<JsonPlace> config;
+  std::optional<JsonLocation> config;
   const std::filesystem::path config_file = path / "tokenizer_config.json";
-  if (std::filesystem::exists(config_file, error)) config = JsonPlace::read(config_file);
+  if (std::filesystem::exists(config_file, error)) config = JsonLocation::read(config_file);
   const std::filesystem::path file = path / "tokenizer.json";
-  if (std::filesystem::exists(file, error)) return Tokenizer(spec_of_json(JsonPlace::read(file), config));
+  if (std::filesystem::exists(file, error)) return Tokenizer(spec_of_json(JsonLocation::read(file), config));
   const std::filesystem::path pieces = path / "tokenizer.model";
   if (!std::filesystem::exists(pieces, error)) {
     throw LoadError(path.string(), "tokenizer.json", "the folder has neither this file nor tokenizer.model");

@@ -45,12 +45,13 @@ Answered listed_adapters(Service& service) {
   return Json{{"adapters", std::move(data)}}.dump();
 }
 
-Task<Answered> change_adapter(Service& service, bool loads, AdapterRequest wish) {
-  AdapterDesk* desk = service.adapter_desk();
-  if (desk == nullptr) {
+Task<Answered> change_adapter(Service& service, bool loads, AdapterRequest request) {
+  AdapterAdmin* adapters = service.adapter_admin();
+  if (adapters == nullptr) {
     co_return Error{ErrorKind::kNotFound, "this server cannot load or unload adapters"};
   }
-  auto asking = loads ? desk->load_adapter(std::move(wish)) : desk->unload_adapter(std::move(wish));
+  auto asking =
+      loads ? adapters->load_adapter(std::move(request)) : adapters->unload_adapter(std::move(request));
   const Result<Answer<AdapterCard>> answer = co_await asking;
   co_return body_of(answer, [loads](const AdapterCard& card) {
     return Json{{"id", card.model + ":" + card.name},
@@ -69,13 +70,13 @@ ParsedCall parse_adapter_change(bool loads, const ApiInput& input, const BodyLim
   constexpr std::size_t kMaxPathLength = 4096;
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   const Fields fields(body);
-  AdapterRequest wish{.name = required(fields, "name", limits)};
-  if (const std::string* model = fields.string("model", limits.label_bytes)) wish.model = *model;
+  AdapterRequest request{.name = required(fields, "name", limits)};
+  if (const std::string* model = fields.string("model", limits.label_bytes)) request.model = *model;
   if (const std::string* path = fields.string("path", kMaxPathLength)) {
     if (!loads) refuse_field("path", "invalid_value", "applies only to loading");
-    wish.path = *path;
+    request.path = *path;
   }
-  return asked_by([loads, wish](Service& service) { return change_adapter(service, loads, wish); },
+  return asked_by([loads, request](Service& service) { return change_adapter(service, loads, request); },
                   unknown_fields_of(fields));
 }
 
@@ -158,8 +159,8 @@ Json described(const TierState& tier) {
               {"evicted", tier.evicted}};
 }
 
-Task<Answered> view_cache(ServerAdmin& desk, CacheScope scope) {
-  auto viewing = desk.view_cache(scope, kMaxViewedNodes);
+Task<Answered> view_cache(ServerAdmin& server_admin, CacheScope scope) {
+  auto viewing = server_admin.view_cache(scope, kMaxViewedNodes);
   const ServerCache cache = co_await viewing;
   Json models = Json::array(), tiers = Json::array();
   for (const ModelCache& model : cache.models) models.push_back(described(model, scope));
@@ -169,8 +170,8 @@ Task<Answered> view_cache(ServerAdmin& desk, CacheScope scope) {
   co_return out.dump();
 }
 
-Task<Answered> drop_cache(ServerAdmin& desk, std::string model) {
-  auto dropping = desk.drop_cache(model);
+Task<Answered> drop_cache(ServerAdmin& server_admin, std::string model) {
+  auto dropping = server_admin.drop_cache(model);
   const Answer<std::uint64_t> dropped = co_await dropping;
   co_return body_of(dropped, [&](std::uint64_t count) {
     return Json{{"model", model}, {"dropped", count}}.dump();
@@ -179,29 +180,29 @@ Task<Answered> drop_cache(ServerAdmin& desk, std::string model) {
 
 // -- models
 
-Task<Answered> load_model(ServerAdmin& desk, std::string name) {
-  auto loading = desk.load_model(std::move(name));
+Task<Answered> load_model(ServerAdmin& server_admin, std::string name) {
+  auto loading = server_admin.load_model(std::move(name));
   const Answer<ModelCard> loaded = co_await loading;
   co_return body_of(loaded, [](const ModelCard& card) { return describe_model(card).dump(); });
 }
 
-Task<Answered> unload_model(ServerAdmin& desk, std::string name) {
-  auto unloading = desk.unload_model(name);
+Task<Answered> unload_model(ServerAdmin& server_admin, std::string name) {
+  auto unloading = server_admin.unload_model(name);
   const Answer<std::string> unloaded = co_await unloading;
   co_return body_of(unloaded, [&](const std::string&) {
     return Json{{"id", name}, {"object", "model"}, {"state", "unloaded"}}.dump();
   });
 }
 
-using OfModel = Task<Answered> (*)(ServerAdmin& desk, std::string name);
+using OfModel = Task<Answered> (*)(ServerAdmin& server_admin, std::string name);
 
 /// Reads {"model": NAME} and applies `change` to the model.
-std::shared_ptr<const Endpoint> at_model(ServerAdmin& desk, OfModel change) {
-  return at([&desk, change](const ApiInput& input, const BodyLimits& limits) -> ParsedCall {
+std::shared_ptr<const Endpoint> at_model(ServerAdmin& server_admin, OfModel change) {
+  return at([&server_admin, change](const ApiInput& input, const BodyLimits& limits) -> ParsedCall {
     const Json body = parse_body(input.body, limits, BodyHolds::kText);
     const Fields fields(body);
     const std::string name = required(fields, "model", limits);
-    return asked_by([&desk, change, name](Service&) { return change(desk, name); },
+    return asked_by([&server_admin, change, name](Service&) { return change(server_admin, name); },
                     unknown_fields_of(fields));
   });
 }
@@ -242,20 +243,22 @@ std::vector<ApiRoute> adapter_routes() {
           change("/admin/adapters/unload", false)};
 }
 
-std::vector<ApiRoute> cache_routes(ServerAdmin& desk, ScopeOf scope_of) {
+std::vector<ApiRoute> cache_routes(ServerAdmin& server_admin, ScopeOf scope_of) {
   return {{.method = HttpMethod::kGet,
            .path = "/v1/cache",
-           .endpoint = at([&desk, scope_of = std::move(scope_of)](const ApiInput& input,
-                                                                  const BodyLimits&) -> ParsedCall {
-             return asked_by(
-                 [&desk, scope = scope_of(input.tenant)](Service&) { return view_cache(desk, scope); });
+           .endpoint = at([&server_admin, scope_of = std::move(scope_of)](const ApiInput& input,
+                                                                          const BodyLimits&) -> ParsedCall {
+             return asked_by([&server_admin, scope = scope_of(input.tenant)](Service&) {
+               return view_cache(server_admin, scope);
+             });
            })},
-          {.path = "/v1/cache/drop", .endpoint = at_model(desk, drop_cache), .for_operators = true}};
+          {.path = "/v1/cache/drop", .endpoint = at_model(server_admin, drop_cache), .for_operators = true}};
 }
 
-std::vector<ApiRoute> model_routes(ServerAdmin& desk) {
-  return {{.path = "/v1/models/load", .endpoint = at_model(desk, load_model), .for_operators = true},
-          {.path = "/v1/models/unload", .endpoint = at_model(desk, unload_model), .for_operators = true}};
+std::vector<ApiRoute> model_routes(ServerAdmin& server_admin) {
+  return {
+      {.path = "/v1/models/load", .endpoint = at_model(server_admin, load_model), .for_operators = true},
+      {.path = "/v1/models/unload", .endpoint = at_model(server_admin, unload_model), .for_operators = true}};
 }
 
 std::vector<ApiRoute> trace_routes(SessionControl& sessions) {

@@ -17,7 +17,7 @@
 //   POST /admin/trace/start      no body; refused for pages of other sites (protocol/http/gate.h)
 //   POST /admin/trace/stop       likewise
 //
-// Threading: pure functions; the desk, the sessions and what `scope_of` uses must outlive the server.
+// The interfaces, the sessions and what `scope_of` uses must outlive the server.
 
 #include <functional>
 #include <string_view>
@@ -37,9 +37,9 @@ inline constexpr std::uint32_t kMaxViewedNodes = 2000;
 /// Returns what a tenant may see. Called from any thread.
 using ScopeOf = std::function<CacheScope(std::string_view tenant)>;
 
-std::vector<ApiRoute> cache_routes(ServerAdmin& desk, ScopeOf scope_of);
+std::vector<ApiRoute> cache_routes(ServerAdmin& server_admin, ScopeOf scope_of);
 
-std::vector<ApiRoute> model_routes(ServerAdmin& desk);
+std::vector<ApiRoute> model_routes(ServerAdmin& server_admin);
 
 std::vector<ApiRoute> trace_routes(traces::SessionControl& sessions);
 

@@ -23,14 +23,14 @@ constexpr std::string_view kBillingHeader = "x-anthropic-billing-header";
 std::optional<seconds> read_cache_control(const Fields& fields) {
   const auto control = fields.within("cache_control");
   if (!control) return std::nullopt;
-  const Fields& wish = *control;
-  const std::string* type = wish.string("type", kNameBytes);
+  const Fields& option = *control;
+  const std::string* type = option.string("type", kNameBytes);
   if (type == nullptr || *type != "ephemeral") {
-    refuse_field(wish.path_of("type"), "invalid_value", "must be \"ephemeral\"");
+    refuse_field(option.path_of("type"), "invalid_value", "must be \"ephemeral\"");
   }
-  const std::string* ttl = wish.string("ttl", kNameBytes);
+  const std::string* ttl = option.string("ttl", kNameBytes);
   if (ttl == nullptr || *ttl == "5m") return seconds(300);
-  if (*ttl != "1h") refuse_field(wish.path_of("ttl"), "invalid_value", "must be \"5m\" or \"1h\"");
+  if (*ttl != "1h") refuse_field(option.path_of("ttl"), "invalid_value", "must be \"5m\" or \"1h\"");
   return seconds(3600);
 }
 
@@ -185,7 +185,7 @@ class ChatReader {
       for (std::size_t& border : words.borders) border += content.size();
       --words.borders.front();
       content += words.text;
-      add_places(words);
+      add_breakpoints(words);
     } else {
       push(Json{{"role", role}, {"content", words.text}}, words);
     }
@@ -222,7 +222,7 @@ class ChatReader {
     std::string reasoning;
     std::string turn;
     Json calls = Json::array();
-    std::vector<ChatBreakpoint> behind_calls;
+    std::vector<ChatBreakpoint> after_calls;
     const auto index = static_cast<std::uint32_t>(chat_.messages.size());
     if (content.is_string()) {
       count(content.as_string());
@@ -244,7 +244,7 @@ class ChatReader {
             turn = signature->substr(kSignature.size());
         } else if (type == "tool_use") {
           if (const auto ttl = read_cache_control(block)) {
-            behind_calls.push_back(
+            after_calls.push_back(
                 {.in = ChatBreakpoint::In::kCall, .index = index, .at = calls.size(), .ttl = *ttl});
           }
           calls.push_back(call_of(block));
@@ -259,7 +259,7 @@ class ChatReader {
     if (!turn.empty()) message[kTurnMember] = std::move(turn);
     if (calls.size() > 0) message["tool_calls"] = std::move(calls);
     push(std::move(message), words);
-    for (const ChatBreakpoint& one : behind_calls) add_breakpoint(one);
+    for (const ChatBreakpoint& one : after_calls) add_breakpoint(one);
     chat_.blocks.clear();
   }
 
@@ -300,20 +300,20 @@ class ChatReader {
       refuse_field("messages", "too_many",
                    "more than " + std::to_string(limits_.messages) + " messages and results");
     }
-    add_places(words);
+    add_breakpoints(words);
   }
-  void add_places(const BlockText& words) {
+  void add_breakpoints(const BlockText& words) {
     const auto index = static_cast<std::uint32_t>(chat_.messages.size() - 1);
     for (const std::size_t border : words.borders) chat_.blocks.push_back({.index = index, .at = border});
     for (const BlockText::Cut& cut : words.cuts)
       add_breakpoint({.index = index, .at = cut.at, .ttl = cut.ttl});
   }
-  void add_breakpoint(ChatBreakpoint place) {
+  void add_breakpoint(ChatBreakpoint breakpoint) {
     if (chat_.breakpoints.size() == kMaxBreakpoints) {
       refuse_field("cache_control", "too_many",
                    "at most " + std::to_string(kMaxBreakpoints) + " blocks can have cache_control");
     }
-    chat_.breakpoints.push_back(place);
+    chat_.breakpoints.push_back(breakpoint);
   }
 
   const BodyLimits& limits_;
@@ -353,10 +353,10 @@ ToolChoice read_tool_choice(const Fields& fields, const Json& tools, bool& one_c
   ToolChoice choice{.mode = have_tools ? ToolChoice::Mode::kAuto : ToolChoice::Mode::kNone};
   const auto given = fields.within("tool_choice");
   if (!given) return choice;
-  const Fields& wish = *given;
-  one_call = wish.boolean_or("disable_parallel_tool_use", false);
-  const std::string* type = wish.string("type", kWordBytes);
-  if (type == nullptr) refuse_field(wish.path_of("type"), "missing", "is required");
+  const Fields& option = *given;
+  one_call = option.boolean_or("disable_parallel_tool_use", false);
+  const std::string* type = option.string("type", kWordBytes);
+  if (type == nullptr) refuse_field(option.path_of("type"), "missing", "is required");
   if (*type == "none") return {};
   if (*type == "auto") return choice;
   if (*type == "any") {
@@ -364,17 +364,17 @@ ToolChoice read_tool_choice(const Fields& fields, const Json& tools, bool& one_c
     return {.mode = ToolChoice::Mode::kRequired};
   }
   if (*type != "tool") {
-    refuse_field(wish.path_of("type"), "invalid_value",
+    refuse_field(option.path_of("type"), "invalid_value",
                  in_quotes(*type) + " is not one of auto, any, tool, none");
   }
-  const std::string* name = wish.string("name", 256);
-  if (name == nullptr) refuse_field(wish.path_of("name"), "missing", "is required");
+  const std::string* name = option.string("name", 256);
+  if (name == nullptr) refuse_field(option.path_of("name"), "missing", "is required");
   for (const Json& tool : have_tools ? tools.as_array() : Json::Array()) {
     if (*tool.find_object("function")->find_string("name") == *name) {
       return {.mode = ToolChoice::Mode::kNamed, .name = *name};
     }
   }
-  refuse_field(wish.path_of("name"), "invalid_value", in_quotes(*name) + " is not among the tools");
+  refuse_field(option.path_of("name"), "invalid_value", in_quotes(*name) + " is not among the tools");
 }
 
 /// Reads the thinking mode, for the template, and the thinking budget.
@@ -399,13 +399,13 @@ grammar::Constraint read_output(const Fields& fields, Json& extra) {
   const auto newer = config ? config->within("format") : std::nullopt;
   const auto older = newer ? std::nullopt : fields.within("output_format");
   if (!newer && !older) return {};
-  const Fields& wish = newer ? *newer : *older;
-  const std::string* type = wish.string("type", kWordBytes);
+  const Fields& option = newer ? *newer : *older;
+  const std::string* type = option.string("type", kWordBytes);
   if (type == nullptr || *type != "json_schema")
-    refuse_unsupported(wish.path_of("type"), "only 'json_schema' is supported");
-  const Json* schema = wish.object("schema");
-  if (schema == nullptr) refuse_field(wish.path_of("schema"), "missing", "is required");
-  return {.kind = grammar::Constraint::Kind::kJsonSchema, .json = *schema, .field = wish.path_of("schema")};
+    refuse_unsupported(option.path_of("type"), "only 'json_schema' is supported");
+  const Json* schema = option.object("schema");
+  if (schema == nullptr) refuse_field(option.path_of("schema"), "missing", "is required");
+  return {.kind = grammar::Constraint::Kind::kJsonSchema, .json = *schema, .field = option.path_of("schema")};
 }
 
 ChatPrompt read_prompt(const Fields& fields, const BodyLimits& limits, ApiRequest& asked) {

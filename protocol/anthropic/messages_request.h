@@ -13,7 +13,7 @@
 // tool results and history become a text (omitted_part()). protocol/api/field_rules.h decides about unread
 // fields.
 //
-// Threading: pure functions, which throw BadRequest.
+// All functions throw BadRequest.
 
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 #pragma once
-// Errors in OpenAI's form, which APIs without one of their own use, and BadRequest, which carries an error out
-// of the parsing of a request.
+// Errors in OpenAI's form, which APIs without one of their own use, and BadRequest, which carries an error
+// out of the parsing of a request.
 
 #include <exception>
 #include <string>

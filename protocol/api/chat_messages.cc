@@ -164,7 +164,7 @@ void check_tools(const Json::Array& tools, const BodyLimits& limits) {
   }
 }
 
-void read_continuation(const Fields& fields, ApiFlavor manners, ChatPrompt& chat) {
+void read_continuation(const Fields& fields, ApiFlavor flavor, ChatPrompt& chat) {
   Json::Array& messages = chat.messages.as_array();
   const auto asked = fields.boolean("continue_final_message");
   const bool is_last = is_assistants(messages.back());
@@ -178,7 +178,7 @@ void read_continuation(const Fields& fields, ApiFlavor manners, ChatPrompt& chat
       refuse_field("continue_final_message", "invalid_value",
                    "needs a last message of the assistant, without tool calls");
     }
-  } else if (manners == ApiFlavor::kOpenAi || asked || !is_last || with_calls) {
+  } else if (flavor == ApiFlavor::kOpenAi || asked || !is_last || with_calls) {
     return;
   }
   if (messages.size() > 1 && is_assistants(messages[messages.size() - 2])) {

@@ -5,7 +5,7 @@
 // "messages[3].content[0].type". In tool results and in history such parts are replaced by a text. Nothing
 // else is changed: the template gets what the client sent.
 //
-// Threading: pure functions, which throw BadRequest; a budget has one owner.
+// All functions throw BadRequest.
 
 #include <string>
 #include <string_view>
@@ -22,17 +22,17 @@ namespace reprise::protocol {
 class TextBudget {
  public:
   TextBudget(const BodyLimits& limits, std::string field)
-      : most_(limits.prompt_bytes), field_(std::move(field)) {}
+      : max_(limits.prompt_bytes), field_(std::move(field)) {}
 
   void count(std::string_view text) {
     bytes_ += text.size();
-    if (bytes_ > most_) {
-      refuse_field(field_, "too_long", "must not have more than " + std::to_string(most_) + " bytes of text");
+    if (bytes_ > max_) {
+      refuse_field(field_, "too_long", "must not have more than " + std::to_string(max_) + " bytes of text");
     }
   }
 
  private:
-  const std::size_t most_;
+  const std::size_t max_;
   const std::string field_;
   std::size_t bytes_ = 0;
 };
@@ -54,6 +54,6 @@ void check_tools(const Json::Array& tools, const BodyLimits& limits);
 
 /// If continue_final_message is set, or llama-server would do so by default, the last message becomes the
 /// beginning of the reply. Throws BadRequest.
-void read_continuation(const Fields& fields, ApiFlavor manners, ChatPrompt& chat);
+void read_continuation(const Fields& fields, ApiFlavor flavor, ChatPrompt& chat);
 
 }  // namespace reprise::protocol

@@ -15,10 +15,10 @@ constexpr std::int64_t kMaxToken = std::numeric_limits<TokenId>::max();
 
 // -- samplers
 
-SamplingOverrides read_sampling(const Fields& fields, ApiFlavor manners) {
+SamplingOverrides read_sampling(const Fields& fields, ApiFlavor flavor) {
   SamplingOverrides sampling;
   // OpenAI refuses temperatures above 2; llama-server accepts them.
-  sampling.temperature = fields.number("temperature", 0, manners == ApiFlavor::kLlamaServer ? 100 : 2);
+  sampling.temperature = fields.number("temperature", 0, flavor == ApiFlavor::kLlamaServer ? 100 : 2);
   sampling.top_k = fields.integer("top_k", -1, kMaxToken);
   if (sampling.top_k == -1) sampling.top_k = 0;  // 0 and -1 both disable it, depending on the server
   sampling.top_p = fields.number("top_p", 0, 1);
@@ -119,11 +119,11 @@ void add_by_text(const std::string& text, const Json& value, const std::string& 
   request.rules.text_bias.push_back({text, read_bias(value, path)});
 }
 
-void add_member(const Json::Member& member, ApiFlavor manners, GenerateRequest& request) {
+void add_member(const Json::Member& member, ApiFlavor flavor, GenerateRequest& request) {
   TokenId id = 0;
   const char* end = member.key.data() + member.key.size();
   const auto [stopped, error] = std::from_chars(member.key.data(), end, id);
-  if (stopped != end && manners == ApiFlavor::kLlamaServer)
+  if (stopped != end && flavor == ApiFlavor::kLlamaServer)
     return add_by_text(member.key, member.value, "logit_bias", request);
   if (error != std::errc() || stopped != end || id < 0) {
     refuse_field("logit_bias", "invalid_value", in_quotes(member.key) + " is not a token id");
@@ -149,11 +149,11 @@ void add_pair(const Json& pair, const std::string& path, GenerateRequest& reques
 ///   {"15": -3}                               by id
 ///   {" the": 2}                              every token of a text (llama-server only)
 ///   [[15, -3], [" the", 2], [7, false]]      as a list; false bans the token (llama-server only)
-void read_logit_bias(const Fields& fields, const BodyLimits& limits, ApiFlavor manners,
+void read_logit_bias(const Fields& fields, const BodyLimits& limits, ApiFlavor flavor,
                      GenerateRequest& request) {
   const Json* given = fields.find("logit_bias");
   if (given == nullptr) return;
-  const bool takes_lists = manners == ApiFlavor::kLlamaServer;
+  const bool takes_lists = flavor == ApiFlavor::kLlamaServer;
   if (!given->is_object() && !(takes_lists && given->is_array()))
     refuse_kind("logit_bias", "an object", *given);
   if (given->size() > limits.logit_biases) {
@@ -161,7 +161,7 @@ void read_logit_bias(const Fields& fields, const BodyLimits& limits, ApiFlavor m
                  std::to_string(given->size()) + " tokens, more than " + std::to_string(limits.logit_biases));
   }
   if (given->is_object()) {
-    for (const Json::Member& member : given->as_object()) add_member(member, manners, request);
+    for (const Json::Member& member : given->as_object()) add_member(member, flavor, request);
   } else {
     for (std::size_t i = 0; i < given->size(); ++i) {
       add_pair(given->as_array()[i], item_of("logit_bias", i), request);
@@ -394,9 +394,9 @@ void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& ask
     if (!asked.priority) refuse_field("priority", "invalid_value", "must be \"low\", \"normal\" or \"high\"");
   }
   if (const std::string* salt = fields.string("cache_salt", limits.label_bytes)) asked.cache_salt = *salt;
-  if (const auto most = fields.integer("truncate_prompt_tokens", -1, kMaxToken)) {
-    if (*most == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
-    generate.prompt_tail_tokens = *most < 0 ? 0 : static_cast<std::uint32_t>(*most);
+  if (const auto max = fields.integer("truncate_prompt_tokens", -1, kMaxToken)) {
+    if (*max == 0) refuse_field("truncate_prompt_tokens", "out_of_range", "must be -1 or at least 1");
+    generate.prompt_tail_tokens = *max < 0 ? 0 : static_cast<std::uint32_t>(*max);
   }
   if (const auto own = fields.within("reprise")) {
     generate.report.timeline = own->boolean_or("timeline", false);
@@ -425,18 +425,18 @@ void read_reasoning(const Fields& fields, ApiRequest& asked, Json& extra) {
   }
 }
 
-ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor manners) {
+ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor flavor) {
   ApiRequest asked;
   GenerateRequest& generate = asked.generate;
   read_basics(fields, limits, asked);
-  generate.sampling = read_sampling(fields, manners);
-  read_logit_bias(fields, limits, manners, generate);
+  generate.sampling = read_sampling(fields, flavor);
+  read_logit_bias(fields, limits, flavor, generate);
   generate.rules.constraint = read_constraint(fields);
   generate.rules.ignore_eos = fields.boolean_or("ignore_eos", false);
   if (const auto budget = fields.integer("kv_budget", 0, kMaxToken)) {
     generate.cache.kv_budget = static_cast<std::uint32_t>(*budget);
   }
-  if (manners != ApiFlavor::kAnthropic) {
+  if (flavor != ApiFlavor::kAnthropic) {
     generate.rules.stop = read_stop(fields, "stop", limits);
     read_token_limit(fields, "n_predict", limits, generate);
   }
@@ -444,7 +444,7 @@ ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor
   read_ends(fields, limits, generate);
   read_samplers(fields, limits, generate);
   read_any_reasoning_budget(fields, asked);
-  if (manners != ApiFlavor::kLlamaServer) return asked;
+  if (flavor != ApiFlavor::kLlamaServer) return asked;
   asked.any_model = true;
   read_as_llama_server(fields, generate.sampling);
   generate.rules.ban_eos = generate.rules.ignore_eos;

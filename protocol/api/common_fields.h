@@ -25,14 +25,14 @@ enum class ApiFlavor : std::uint8_t { kOpenAi, kLlamaServer, kAnthropic };
 void read_basics(const Fields& fields, const BodyLimits& limits, ApiRequest& asked);
 /// Reads everything except the prompt and the fields that shape the reply: the basics, sampling, token
 /// biases, constraints, stop conditions and the token limit.
-ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor manners);
+ApiRequest read_common(const Fields& fields, const BodyLimits& limits, ApiFlavor flavor);
 
-/// A string or an array of strings.
+/// Reads a field that is a string or an array of strings.
 std::vector<std::string> read_stop(const Fields& fields, const std::string& name, const BodyLimits& limits);
-/// -1: as many as fit.
+/// Reads the maximum number of reply tokens. -1: only the context limits it.
 void read_token_limit(const Fields& fields, const char* name, const BodyLimits& limits,
                       GenerateRequest& generate);
-/// -1: unlimited.
+/// Reads the maximum number of reasoning tokens. -1: unlimited.
 void read_reasoning_budget(const Fields& fields, const char* name, ApiRequest& asked);
 /// Reads the object `reasoning`: OpenAI's effort, OpenRouter's max_tokens and enabled. `extra` gets template
 /// variables.

@@ -116,7 +116,7 @@ constexpr std::string_view kDone = "data: [DONE]\n\n";
 std::string chunk_prefix(const ReplyHead& head, const ReplyOptions& options) {
   std::string prefix = "data: ";
   append_opening(prefix, head, options.kind == TextKind::kChat ? "chat.completion.chunk" : "text_completion");
-  if (options.manners == ApiFlavor::kLlamaServer) append_fingerprint(prefix);
+  if (options.flavor == ApiFlavor::kLlamaServer) append_fingerprint(prefix);
   prefix += ",\"choices\":[";
   return prefix;
 }
@@ -231,7 +231,7 @@ void StreamReply::progress(const Progress& event, std::string& out) {
 // Writes the first chunk of each choice of a chat.
 void StreamReply::tell_role(std::string& out) {
   if (options_.kind != TextKind::kChat || std::exchange(role_told_, true)) return;
-  const bool llama = options_.manners == ApiFlavor::kLlamaServer;
+  const bool llama = options_.flavor == ApiFlavor::kLlamaServer;
   for (std::uint32_t i = 0; i < choices_.size(); ++i) {
     open_chunk(i, out);
     out += llama ? "{\"role\":\"assistant\",\"content\":null}" : "{\"role\":\"assistant\",\"content\":\"\"}";
@@ -302,7 +302,7 @@ void StreamReply::done(const Done& event, std::string& out) {
     append_usage(out, event.usage, reasoning_tokens_);
     out += ",\"reprise\":";
     append_reprise(out, event.usage);
-    if (options_.manners == ApiFlavor::kLlamaServer)
+    if (options_.flavor == ApiFlavor::kLlamaServer)
       append_llama_account(out, event.usage, options_, prompt_text_);
     out += "}\n\n";
   }
@@ -374,8 +374,7 @@ void StreamReply::close_chunk(std::uint32_t index, std::string_view finish_reaso
   if (usage != nullptr) {
     out += ",\"reprise\":";
     append_reprise(out, *usage);
-    if (options_.manners == ApiFlavor::kLlamaServer)
-      append_llama_account(out, *usage, options_, prompt_text_);
+    if (options_.flavor == ApiFlavor::kLlamaServer) append_llama_account(out, *usage, options_, prompt_text_);
   } else if (options_.timings_per_token && timings_.now().predicted_n > 0) {
     out += ",\"timings\":";
     append_timings(out, timings_.now());
@@ -442,7 +441,7 @@ void WholeReply::done(const Done& event, std::string& out) {
   constexpr std::size_t kUsualBytes = 1024;
   out.reserve(kUsualBytes);
   append_opening(out, head_, options_.kind == TextKind::kChat ? "chat.completion" : "text_completion");
-  if (options_.manners == ApiFlavor::kLlamaServer) append_fingerprint(out);
+  if (options_.flavor == ApiFlavor::kLlamaServer) append_fingerprint(out);
   out += ",\"choices\":[";
   std::uint32_t shown = 0;
   for (const std::uint32_t i : order_shown()) {
@@ -455,7 +454,7 @@ void WholeReply::done(const Done& event, std::string& out) {
   append_usage(out, event.usage, reasoning_tokens_);
   out += ",\"reprise\":";
   append_reprise(out, event.usage);
-  if (options_.manners == ApiFlavor::kLlamaServer)
+  if (options_.flavor == ApiFlavor::kLlamaServer)
     append_llama_account(out, event.usage, options_, prompt_text_);
   out += '}';
 }

@@ -16,7 +16,7 @@
 #include "protocol/api/completions_request.h"
 #include "protocol/api/endpoint.h"
 #include "protocol/api/reply_text.h"
-#include "protocol/api/slot_book.h"
+#include "protocol/api/slot_records.h"
 #include "protocol/reply/reply_message.h"
 
 namespace reprise::protocol {

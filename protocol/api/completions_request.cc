@@ -26,9 +26,9 @@ void read_reply_options(const Fields& fields, TextRequest& request) {
 /// Reads the messages after which a snapshot is kept.
 std::vector<ChatBreakpoint> read_checkpoints(const Fields& fields, const Json::Array& messages) {
   constexpr std::size_t kMaxCheckpoints = 16;  // each costs one more rendering of the chat
-  std::vector<ChatBreakpoint> places;
+  std::vector<ChatBreakpoint> breakpoints;
   const Json::Array* given = fields.array("checkpoints");
-  if (given == nullptr) return places;
+  if (given == nullptr) return breakpoints;
   if (given->size() > kMaxCheckpoints) {
     refuse_field("checkpoints", "too_many", "has more than " + std::to_string(kMaxCheckpoints));
   }
@@ -40,19 +40,20 @@ std::vector<ChatBreakpoint> read_checkpoints(const Fields& fields, const Json::A
       refuse_field(path, "out_of_range",
                    show_number(static_cast<double>(one.as_int())) + " is the index of no message");
     }
-    ChatBreakpoint place{.index = static_cast<std::uint32_t>(one.as_int()), .ttl = std::chrono::seconds(0)};
-    const Json& message = messages[place.index];
+    ChatBreakpoint breakpoint{.index = static_cast<std::uint32_t>(one.as_int()),
+                              .ttl = std::chrono::seconds(0)};
+    const Json& message = messages[breakpoint.index];
     const std::string* content = message.find_string("content");
     const Json::Array* calls = message.find_array("tool_calls");
     if (calls != nullptr && !calls->empty()) {
-      place.in = ChatBreakpoint::In::kCall;
-      place.at = calls->size() - 1;
+      breakpoint.in = ChatBreakpoint::In::kCall;
+      breakpoint.at = calls->size() - 1;
     } else if (content != nullptr) {
-      place.at = content->size();
+      breakpoint.at = content->size();
     }
-    places.push_back(place);
+    breakpoints.push_back(breakpoint);
   }
-  return places;
+  return breakpoints;
 }
 
 ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
@@ -71,12 +72,12 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
     return {.mode = ToolChoice::Mode::kRequired};
   }
   if (!given->is_object()) refuse_kind("tool_choice", "a string or an object", *given);
-  const Fields wish(*given, "tool_choice", fields);
-  const std::string* type = wish.string("type", 64);
+  const Fields option(*given, "tool_choice", fields);
+  const std::string* type = option.string("type", 64);
   if (type == nullptr || *type != "function") {
     refuse_unsupported("tool_choice.type", "only 'function' is supported");
   }
-  const auto function = wish.within("function");
+  const auto function = option.within("function");
   const std::string* name = function ? function->string("name", 256) : nullptr;
   if (name == nullptr) refuse_field("tool_choice.function.name", "missing", "is required");
   for (const Json& tool : have_tools ? *tools : Json::Array()) {
@@ -90,8 +91,8 @@ ToolChoice read_tool_choice(const Fields& fields, const Json::Array* tools) {
 }
 
 /// Passes the date to templates under llama-server's variable names.
-void tell_date(ApiFlavor manners, ChatPrompt& chat) {
-  if (manners != ApiFlavor::kLlamaServer) return;
+void tell_date(ApiFlavor flavor, ChatPrompt& chat) {
+  if (flavor != ApiFlavor::kLlamaServer) return;
   const std::time_t now = std::time(nullptr);
   std::tm parts{};
   localtime_r(&now, &parts);
@@ -105,14 +106,14 @@ void tell_date(ApiFlavor manners, ChatPrompt& chat) {
   tell("datetime", "%b %d %Y");
 }
 
-TextRequest read_chat_text(const Fields& fields, const BodyLimits& limits, ApiFlavor manners) {
-  TextRequest request{.asked = read_common(fields, limits, manners)};
+TextRequest read_chat_text(const Fields& fields, const BodyLimits& limits, ApiFlavor flavor) {
+  TextRequest request{.asked = read_common(fields, limits, flavor)};
   request.reply.n = request.asked.generate.n;
-  request.reply.manners = manners;
+  request.reply.flavor = flavor;
   read_token_limit(fields, "max_completion_tokens", limits, request.asked.generate);
   request.asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   read_reply_options(fields, request);
-  if (manners == ApiFlavor::kLlamaServer) {
+  if (flavor == ApiFlavor::kLlamaServer) {
     read_progress(fields, request.asked, request.reply.timings_per_token);
     request.reply.verbose = fields.boolean_or("verbose", false);
   }
@@ -145,8 +146,8 @@ TextRequest read_chat_text(const Fields& fields, const BodyLimits& limits, ApiFl
     }
   }
   chat.add_generation_prompt = fields.boolean_or("add_generation_prompt", true);
-  read_continuation(fields, manners, chat);
-  tell_date(manners, chat);
+  read_continuation(fields, flavor, chat);
+  tell_date(flavor, chat);
   request.asked.generate.prompt = std::move(chat);
   return request;
 }
@@ -166,7 +167,7 @@ Prompt read_prompt(const Json& prompt, const std::string& path, const BodyLimits
 }
 
 /// Reads echo, suffix and best_of of completions. Requires: the prompts have been read.
-void read_completion_wishes(const Fields& fields, const BodyLimits& limits, TextRequest& request) {
+void read_completion_options(const Fields& fields, const BodyLimits& limits, TextRequest& request) {
   GenerateRequest& generate = request.asked.generate;
   ReplyOptions& reply = request.reply;
   if (const std::string* suffix = fields.string("suffix", limits.prompt_bytes); suffix && !suffix->empty()) {
@@ -221,7 +222,7 @@ TextRequest read_completion_text(const Fields& fields, const BodyLimits& limits)
     request.reply.logprobs = true;
     request.asked.generate.sampling.logprobs = static_cast<int>(*top);
   }
-  read_completion_wishes(fields, limits, request);
+  read_completion_options(fields, limits, request);
   Json no_template;
   read_reasoning(fields, request.asked, no_template);
   return request;
@@ -248,23 +249,23 @@ std::vector<Prompt> read_prompts(const Json& given, const std::string& field, co
 }
 
 TextRequest read_text_fields(TextKind kind, const Fields& fields, const BodyLimits& limits,
-                             ApiFlavor manners) {
-  return kind == TextKind::kChat ? read_chat_text(fields, limits, manners)
+                             ApiFlavor flavor) {
+  return kind == TextKind::kChat ? read_chat_text(fields, limits, flavor)
                                  : read_completion_text(fields, limits);
 }
 
-TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits& limits, ApiFlavor manners) {
+TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits& limits, ApiFlavor flavor) {
   const Fields fields(body);
-  TextRequest request = read_text_fields(kind, fields, limits, manners);
+  TextRequest request = read_text_fields(kind, fields, limits, flavor);
   request.asked.unknown_fields = unknown_fields_of(fields);
   return request;
 }
 
 Outcome<TextRequest, Error> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
-                                          ApiFlavor manners) {
+                                          ApiFlavor flavor) {
   const BodyHolds holds = kind == TextKind::kChat ? BodyHolds::kText : BodyHolds::kTokenIds;
   try {
-    return read_text_request(kind, parse_body(body, limits, holds), limits, manners);
+    return read_text_request(kind, parse_body(body, limits, holds), limits, flavor);
   } catch (const BadRequest& refused) {
     return refused.error();
   }

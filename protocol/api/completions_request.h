@@ -26,7 +26,7 @@ struct ReplyOptions {
   bool logprobs = false;
   std::uint32_t n = 1;  // choices per prompt
   std::uint32_t prompts = 1;
-  ApiFlavor manners = ApiFlavor::kOpenAi;
+  ApiFlavor flavor = ApiFlavor::kOpenAi;
   bool timings_per_token = false;           // llama-server: timings in every chunk
   bool verbose = false;                     // llama-server: include the prompt's text
   bool echo = false;                        // a completion's text begins with the prompt's
@@ -40,7 +40,7 @@ struct TextRequest {
 };
 
 Outcome<TextRequest, Error> parse_request(TextKind kind, std::string_view body, const BodyLimits& limits,
-                                             ApiFlavor manners = ApiFlavor::kOpenAi);
+                                          ApiFlavor flavor = ApiFlavor::kOpenAi);
 
 // These throw BadRequest.
 
@@ -48,8 +48,8 @@ Outcome<TextRequest, Error> parse_request(TextKind kind, std::string_view body, 
 std::vector<Prompt> read_prompts(const Json& given, const std::string& field, const BodyLimits& limits);
 /// Reads all known fields; does not yet judge unread ones (unknown_fields_of()).
 TextRequest read_text_fields(TextKind kind, const Fields& fields, const BodyLimits& limits,
-                             ApiFlavor manners = ApiFlavor::kOpenAi);
+                             ApiFlavor flavor = ApiFlavor::kOpenAi);
 TextRequest read_text_request(TextKind kind, const Json& body, const BodyLimits& limits,
-                              ApiFlavor manners = ApiFlavor::kOpenAi);
+                              ApiFlavor flavor = ApiFlavor::kOpenAi);
 
 }  // namespace reprise::protocol

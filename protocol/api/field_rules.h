@@ -3,7 +3,7 @@
 // silently:
 //
 //   refused   it would change the answer: 400, with the field's name and the alternative
-//   reported  in the answer ("reprise": {"unknown_fields": [...]}) and the log; applies to every field without a rule
+//   reported  in the answer ("reprise": {"unknown_fields": [...]}) and the log; also every field without a rule
 //   ignored   it requests nothing that affects an answer here
 //
 // A refused or reported field is accepted at its neutral values, which request nothing. The rules apply to

@@ -141,9 +141,9 @@ const Json* Fields::find(std::string_view name) const {
                                     [name](const Json::Member& one) { return one.key == name; });
     if (found != members.end()) member = &*found;
   } else {
-    const auto place = std::lower_bound(by_name_.begin(), by_name_.end(), name,
+    const auto entry = std::lower_bound(by_name_.begin(), by_name_.end(), name,
                                         [](const auto* one, std::string_view n) { return one->key < n; });
-    if (place != by_name_.end() && (*place)->key == name) member = *place;
+    if (entry != by_name_.end() && (*entry)->key == name) member = *entry;
   }
   if (member == nullptr || member->value.is_null()) return nullptr;
   if (read_ != nullptr) read_->read[static_cast<std::size_t>(member - members.data())] = true;
@@ -157,8 +157,7 @@ std::optional<bool> Fields::boolean(std::string_view name) const {
   return value->as_bool();
 }
 
-std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t least,
-                                            std::int64_t most) const {
+std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t min, std::int64_t max) const {
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
   std::int64_t number = 0;
@@ -171,22 +170,22 @@ std::optional<std::int64_t> Fields::integer(std::string_view name, std::int64_t 
   } else {
     refuse_kind(path_of(name), "an integer", *value);
   }
-  if (number < least || number > most) {
+  if (number < min || number > max) {
     refuse_field(
         path_of(name), "out_of_range",
-        std::to_string(number) + " is not from " + std::to_string(least) + " to " + std::to_string(most));
+        std::to_string(number) + " is not from " + std::to_string(min) + " to " + std::to_string(max));
   }
   return number;
 }
 
-std::optional<double> Fields::number(std::string_view name, double least, double most) const {
+std::optional<double> Fields::number(std::string_view name, double min, double max) const {
   const Json* value = find(name);
   if (value == nullptr) return std::nullopt;
   if (!value->is_number()) refuse_kind(path_of(name), "a number", *value);
   const double number = value->as_double();
-  if (!(number >= least && number <= most)) {
+  if (!(number >= min && number <= max)) {
     refuse_field(path_of(name), "out_of_range",
-                 show_number(number) + " is not from " + show_number(least) + " to " + show_number(most));
+                 show_number(number) + " is not from " + show_number(min) + " to " + show_number(max));
   }
   return number;
 }
@@ -248,7 +247,9 @@ Json parse_body(std::string_view body, const BodyLimits& limits, BodyHolds holds
                                                        .depth = limits.nesting,
                                                        .values = limits.values + ids,
                                                        .members = limits.members});
-  if (!parsed) throw BadRequest({.kind = ErrorKind::kInvalid, .message = parsed.error().message, .code = "invalid_json"});
+  if (!parsed)
+    throw BadRequest(
+        {.kind = ErrorKind::kInvalid, .message = parsed.error().message, .code = "invalid_json"});
   if (!parsed->is_object()) {
     throw BadRequest({.kind = ErrorKind::kInvalid,
                       .message = std::string("the body must be a JSON object, not ") + parsed->kind_name(),

@@ -50,8 +50,8 @@ class Fields {
 
   std::optional<bool> boolean(std::string_view name) const;
   bool boolean_or(std::string_view name, bool otherwise) const { return boolean(name).value_or(otherwise); }
-  std::optional<std::int64_t> integer(std::string_view name, std::int64_t least, std::int64_t most) const;
-  std::optional<double> number(std::string_view name, double least, double most) const;
+  std::optional<std::int64_t> integer(std::string_view name, std::int64_t min, std::int64_t max) const;
+  std::optional<double> number(std::string_view name, double min, double max) const;
   const std::string* string(std::string_view name, std::size_t max_bytes) const;
   const Json::Array* array(std::string_view name) const;
   const Json* object(std::string_view name) const;

@@ -2,8 +2,6 @@
 // Named snapshots in requests (protocol/named_snapshots.h): validation of names, and "from_snapshot": NAME in
 // a body, which prepends the snapshot's prompt to what the body sends. A name belongs to the tenant and the
 // cache_salt of the request that created it.
-//
-// Threading: pure functions; NamedSnapshots may be used from any thread.
 
 #include <optional>
 #include <string>

@@ -66,29 +66,29 @@ void add_name(const ReplyFormat& format, const std::string& name, std::vector<st
 }
 
 std::vector<std::string> closing(const ReplyFormat& format) {
-  std::vector<std::string> behind;
+  std::vector<std::string> after;
   switch (format.calls) {
     case Calls::kJson:
-      add_text(behind, format.list ? "}]" : format.call_close.empty() ? "}" : "}\n");
+      add_text(after, format.list ? "}]" : format.call_close.empty() ? "}" : "}\n");
       break;
     case Calls::kBareJson:
-      add_text(behind, "}");
+      add_text(after, "}");
       break;
     case Calls::kXml:
-      add_text(behind, "</function>\n");
+      add_text(after, "</function>\n");
       break;
     case Calls::kPython:
-      add_text(behind, ")]");
+      add_text(after, ")]");
       break;
     case Calls::kNamed:
-      if (format.header == Header::kTyped) add_text(behind, "\n```");
-      add_text(behind, format.item_close);
+      if (format.header == Header::kTyped) add_text(after, "\n```");
+      add_text(after, format.item_close);
       break;
     case Calls::kNone:
       break;
   }
-  add_text(behind, format.call_close);
-  return behind;
+  add_text(after, format.call_close);
+  return after;
 }
 
 CallsConstraint::Arguments arguments_of(const ReplyFormat& format) {
@@ -105,7 +105,7 @@ CallsConstraint constraint_of(const ReplyFormat& format, const Json& tools, std:
     const Json& function = function_of(item);
     const std::string* name = function.find_string("name");
     if (name == nullptr || (!only.empty() && *name != only)) continue;
-    CallsConstraint::Tool tool{.name = *name, .behind = closing(format), .strict = is_strict(function)};
+    CallsConstraint::Tool tool{.name = *name, .after = closing(format), .strict = is_strict(function)};
     if (const Json* parameters = function.find("parameters")) tool.parameters = *parameters;
     for (const TextTool& one : text_tools) {
       if (one.name == *name) tool.input = one.input;

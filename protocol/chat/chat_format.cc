@@ -36,7 +36,7 @@ PromptShape shape_of(const ChatFormat& format, const ChatFormat::Tokens& tokens)
 
 Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::string source, Tokens tokens,
                                                                          std::optional<bool> thinking,
-                                                                         SystemInPlace system) {
+                                                                         SystemMessageMode system) {
   auto compiled = jinja::Template::compile(source);
   if (!compiled.ok()) return "chat template: " + compiled.error().describe();
   return std::shared_ptr<const ChatFormat>(
@@ -45,13 +45,13 @@ Outcome<std::shared_ptr<const ChatFormat>, std::string> ChatFormat::make(std::st
 
 // Order matters: the functions that learn a member render with the members declared before it.
 ChatFormat::ChatFormat(std::string source, jinja::Template compiled, Tokens tokens,
-                       std::optional<bool> thinking, SystemInPlace system)
+                       std::optional<bool> thinking, SystemMessageMode system)
     : source_(std::move(source)),
       template_(std::move(compiled)),
       tokens_(std::move(tokens)),
       thinking_(thinking),
       reply_(learn_reply_format()),
-      system_(learn_places(system)),
+      system_(learn_system_support(system)),
       shape_(shape_of(*this, tokens_)),
       header_(learn_header()),
       shows_calls_(learn_shows_calls()),
@@ -76,27 +76,27 @@ ReplyFormat ChatFormat::learn_reply_format() const {
   const std::size_t begin = reasoning + kReasoning.size();
   const std::size_t close = text->find(format.think_close, begin);
   if (close == std::string::npos) return format;
-  const std::size_t behind = close + format.think_close.size();
-  const std::size_t content = text->find(kContent, behind);
+  const std::size_t close_end = close + format.think_close.size();
+  const std::size_t content = text->find(kContent, close_end);
   if (content == std::string::npos) return format;
   const auto are_newlines = [](std::string_view part) {
     return part.size() <= 2 && part.find_first_not_of('\n') == std::string_view::npos;
   };
   const std::string before = text->substr(begin, close - begin);
-  const std::string after = text->substr(behind, content - behind);
+  const std::string after = text->substr(close_end, content - close_end);
   if (are_newlines(before)) format.before_think_close = before;
   if (are_newlines(after)) format.after_think_close = after;
   return format;
 }
 
-SystemPlaces ChatFormat::learn_places(SystemInPlace system) const {
+SystemMessageSupport ChatFormat::learn_system_support(SystemMessageMode system) const {
   const RenderMessages render = [this](const Json::Array& messages) -> std::optional<std::string> {
     auto text =
         template_.render(context_of({.messages = Json(), .add_generation_prompt = false}, Json(messages)));
     if (!text.ok()) return std::nullopt;
     return std::move(*text);
   };
-  return learn_system_places(render, system);
+  return learn_system_message_support(render, system);
 }
 
 Json ChatFormat::context_of(const ChatPrompt& chat, Json messages) const {
@@ -111,8 +111,8 @@ Json ChatFormat::context_of(const ChatPrompt& chat, Json messages) const {
   return context;
 }
 
-Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) const {
-  Json messages = place_system_messages(template_form(chat.messages, reply_.null_content), system_);
+Outcome<std::string, Error> ChatFormat::render(const ChatPrompt& chat) const {
+  Json messages = arrange_system_messages(template_form(chat.messages, reply_.null_content), system_);
   if (messages.is_array()) {
     for (Json& message : messages.as_array()) message.erase(kTurnMember);
   }
@@ -127,8 +127,8 @@ Outcome<std::string, ServiceError> ChatFormat::render(const ChatPrompt& chat) co
     if (chat.opening_is_content) close_reasoning(reply_, chat.opening_reasoning, *rendered);
     return std::move(*rendered) + chat.reply_opening;
   }
-  return ServiceError{ServiceErrorCode::kInvalid,
-                      "the chat template rejected the messages: " + rendered.error().describe(), "messages"};
+  return Error{ErrorKind::kInvalid, "the chat template rejected the messages: " + rendered.error().describe(),
+               "messages"};
 }
 
 bool ChatFormat::asks_for_reasoning(const ChatPrompt& chat) const {
@@ -199,25 +199,26 @@ std::string text_mark(std::size_t i) {
 
 /// Returns the content of a message if it is one string; null if the chat has no such message or text, or the
 /// position is beyond its end.
-std::string* text_at(ChatPrompt& chat, const ChatBreakpoint& place) {
-  if (!chat.messages.is_array() || place.index >= chat.messages.size()) return nullptr;
-  Json* content = chat.messages.as_array()[place.index].find("content");
-  if (content == nullptr || !content->is_string() || place.at > content->as_string().size()) return nullptr;
+std::string* text_at(ChatPrompt& chat, const ChatBreakpoint& position) {
+  if (!chat.messages.is_array() || position.index >= chat.messages.size()) return nullptr;
+  Json* content = chat.messages.as_array()[position.index].find("content");
+  if (content == nullptr || !content->is_string() || position.at > content->as_string().size())
+    return nullptr;
   return &content->as_string();
 }
 
 /// Inserts a member at the position; returns false if the chat has no such position.
-bool mark(ChatPrompt& chat, const ChatBreakpoint& place) {
+bool mark(ChatPrompt& chat, const ChatBreakpoint& position) {
   const std::string name(1, kMark);
-  if (place.in == ChatBreakpoint::In::kTool) {
-    if (!chat.tools.is_array() || place.index >= chat.tools.size()) return false;
-    chat.tools.as_array()[place.index][name] = 1;
+  if (position.in == ChatBreakpoint::In::kTool) {
+    if (!chat.tools.is_array() || position.index >= chat.tools.size()) return false;
+    chat.tools.as_array()[position.index][name] = 1;
     return true;
   }
-  if (!chat.messages.is_array() || place.index >= chat.messages.size()) return false;
-  Json* calls = chat.messages.as_array()[place.index].find("tool_calls");
-  if (calls == nullptr || !calls->is_array() || place.at >= calls->size()) return false;
-  Json* function = calls->as_array()[place.at].find("function");
+  if (!chat.messages.is_array() || position.index >= chat.messages.size()) return false;
+  Json* calls = chat.messages.as_array()[position.index].find("tool_calls");
+  if (calls == nullptr || !calls->is_array() || position.at >= calls->size()) return false;
+  Json* function = calls->as_array()[position.at].find("function");
   Json* arguments = function == nullptr ? nullptr : function->find("arguments");
   if (arguments == nullptr || !arguments->is_object()) return false;
   (*arguments)[name] = 1;
@@ -289,31 +290,31 @@ std::optional<std::string> ChatFormat::text_of(const ChatPrompt& chat,
 
 std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
                                                    const std::vector<RecognizedTurn>& turns,
-                                                   std::span<const ChatBreakpoint> places,
+                                                   std::span<const ChatBreakpoint> positions,
                                                    const ShownChat& prompt) const {
   const std::string& text = prompt.text;
-  std::vector<std::uint32_t> tokens(places.size(), 0);
-  if (!tokens_.encode || !tokens_.is_special || places.empty()) return tokens;
+  std::vector<std::uint32_t> tokens(positions.size(), 0);
+  if (!tokens_.encode || !tokens_.is_special || positions.empty()) return tokens;
   constexpr std::size_t kNowhere = std::string::npos;
-  std::vector<std::size_t> found(places.size(), kNowhere);  // byte offsets in the text
+  std::vector<std::size_t> found(positions.size(), kNowhere);  // byte offsets in the text
 
   ChatPrompt texts = chat;
   texts.messages = template_form(std::move(texts.messages), reply_.null_content);
   std::vector<std::size_t> order;  // positions in texts, the last of a message first
-  for (std::size_t i = 0; i < std::min(places.size(), kMaxTextMarks); ++i) {
-    if (places[i].in == ChatBreakpoint::In::kContent && text_at(texts, places[i]) != nullptr)
+  for (std::size_t i = 0; i < std::min(positions.size(), kMaxTextMarks); ++i) {
+    if (positions[i].in == ChatBreakpoint::In::kContent && text_at(texts, positions[i]) != nullptr)
       order.push_back(i);
   }
   std::stable_sort(order.begin(), order.end(),
-                   [&](std::size_t a, std::size_t b) { return places[a].at > places[b].at; });
-  for (const std::size_t i : order) text_at(texts, places[i])->insert(places[i].at, text_mark(i));
+                   [&](std::size_t a, std::size_t b) { return positions[a].at > positions[b].at; });
+  for (const std::size_t i : order) text_at(texts, positions[i])->insert(positions[i].at, text_mark(i));
   if (!order.empty()) {
     if (const auto marked = text_of(texts, turns)) find_marks(text, *marked, found);
   }
-  for (std::size_t i = 0; i < places.size(); ++i) {
-    if (places[i].in == ChatBreakpoint::In::kContent) continue;
+  for (std::size_t i = 0; i < positions.size(); ++i) {
+    if (positions[i].in == ChatBreakpoint::In::kContent) continue;
     ChatPrompt marked = chat;
-    if (!mark(marked, places[i])) continue;
+    if (!mark(marked, positions[i])) continue;
     const auto rendered = text_of(marked, turns);
     if (!rendered) continue;
     found[i] = static_cast<std::size_t>(
@@ -329,7 +330,7 @@ std::vector<std::uint32_t> ChatFormat::breakpoints(const ChatPrompt& chat,
       ends.push_back((ends.empty() ? 0 : ends.back()) + tokens_.bytes(id));
     if (ends.empty() || ends.back() != text.size()) ends.clear();
   }
-  for (std::size_t i = 0; i < places.size(); ++i) {
+  for (std::size_t i = 0; i < positions.size(); ++i) {
     if (found[i] >= text.size()) continue;  // not shown by the template
     if (!ends.empty()) {
       tokens[i] =
@@ -492,7 +493,7 @@ std::vector<MarkedTurn> find_turns(const std::string& text, std::size_t count) {
 
 /// Returns the end of a reasoning block that begins at `at`, including trailing newlines; `at` if there is
 /// none, npos if it is not closed.
-std::size_t behind_reasoning(const ReplyFormat& format, std::string_view text, std::size_t at) {
+std::size_t end_of_reasoning(const ReplyFormat& format, std::string_view text, std::size_t at) {
   if (!format.has_reasoning()) return at;
   const std::size_t begin = text.find_first_not_of(" \n", at);
   if (begin == std::string_view::npos || !text.substr(begin).starts_with(format.think_open)) return at;
@@ -564,12 +565,12 @@ std::optional<std::size_t> ChatFormat::turn_begin(const std::string& prompt,
 
 // Returns the offset after the special token that ends a turn in the template, which may differ from the one
 // that ended the reply: the first that does not occur in the turn itself, as marks of calls do.
-std::size_t ChatFormat::end_of_turn(const std::string& text, std::size_t behind,
+std::size_t ChatFormat::end_of_turn(const std::string& text, std::size_t content_end,
                                     const SampledTurn& turn) const {
-  for (const TokenId token : tokens_.encode_rest(text.substr(behind, kMaxClosing))) {
+  for (const TokenId token : tokens_.encode_rest(text.substr(content_end, kMaxClosing))) {
     const bool is_turns = std::find(turn.tokens.begin(), turn.tokens.end(), token) != turn.tokens.end();
-    if (tokens_.is_special(token) && !is_turns) return behind;
-    behind += tokens_.bytes(token);
+    if (tokens_.is_special(token) && !is_turns) return content_end;
+    content_end += tokens_.bytes(token);
   }
   return std::string::npos;
 }
@@ -593,12 +594,12 @@ std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& t
     const bool shows_reasoning = at.reasoning != std::string::npos;
     const std::size_t opened =
         shows_reasoning ? at.reasoning
-                        : behind_reasoning(reply_, std::string_view(text).substr(0, at.first), body);
+                        : end_of_reasoning(reply_, std::string_view(text).substr(0, at.first), body);
     if (opened == std::string::npos) continue;
     const std::string_view before = std::string_view(text).substr(begin, opened - begin);
     std::size_t from = 0;  // bytes of the turn to omit
     if (!turn.text.starts_with(before) || (before.size() == header_.size() && !shows_reasoning)) {
-      from = behind_reasoning(reply_, turn.text, header_.size());
+      from = end_of_reasoning(reply_, turn.text, header_.size());
       if (shows_reasoning || from == std::string::npos) continue;
       if (from == header_.size() && before.size() == header_.size()) from = 0;
     }
@@ -611,7 +612,7 @@ std::vector<ChatFormat::ShownPart> ChatFormat::cut_at_turns(const std::string& t
   return parts;
 }
 
-Outcome<std::vector<ChatFormat::ShownPart>, ServiceError> ChatFormat::parts_of(
+Outcome<std::vector<ChatFormat::ShownPart>, Error> ChatFormat::parts_of(
     const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const {
   if (header_.empty()) turns.clear();
   for (int pass = 0; pass < kMaxPasses && !turns.empty(); ++pass) {
@@ -631,8 +632,7 @@ Outcome<std::vector<ChatFormat::ShownPart>, ServiceError> ChatFormat::parts_of(
   return parts;
 }
 
-Outcome<ShownChat, ServiceError> ChatFormat::show(const ChatPrompt& chat,
-                                                  std::vector<RecognizedTurn> turns) const {
+Outcome<ShownChat, Error> ChatFormat::show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const {
   const auto parts = parts_of(chat, std::move(turns));
   if (!parts.ok()) return parts.error();
   ShownChat shown;

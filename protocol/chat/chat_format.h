@@ -18,7 +18,7 @@
 #include "base/outcome.h"
 #include "base/token.h"
 #include "protocol/chat/prompt_shape.h"
-#include "protocol/chat/system_place.h"
+#include "protocol/chat/system_messages.h"
 #include "protocol/jinja/template.h"
 #include "protocol/reply/reply_format.h"
 #include "protocol/reply/reply_parser.h"
@@ -63,7 +63,7 @@ class ChatFormat {
   /// block, the block is closed at once.
   static Outcome<std::shared_ptr<const ChatFormat>, std::string> make(
       std::string source, Tokens tokens, std::optional<bool> thinking = {},
-      SystemInPlace system = SystemInPlace::kAuto);
+      SystemMessageMode system = SystemMessageMode::kAuto);
 
   /// Returns whether the request, or else the server's setting, enables reasoning: enable_thinking, or a
   /// reasoning_effort other than "none".
@@ -73,17 +73,17 @@ class ChatFormat {
 
   /// Returns the prompt's text, with the reply's opening appended. Content arrays of text parts are joined,
   /// and arguments of tool calls become objects, as templates expect. System messages keep their positions
-  /// (protocol/chat/system_place.h).
-  Outcome<std::string, ServiceError> render(const ChatPrompt& chat) const;
+  /// (protocol/chat/system_messages.h).
+  Outcome<std::string, Error> render(const ChatPrompt& chat) const;
 
   /// Returns the prompt with its tokens. Turns that the template does not show at their position are rendered
   /// from their messages. Requires: a tokenizer.
-  Outcome<ShownChat, ServiceError> show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const;
+  Outcome<ShownChat, Error> show(const ChatPrompt& chat, std::vector<RecognizedTurn> turns) const;
   TokenList encode(const std::string& text) const { return tokens_.encode(text); }
   /// Returns the index of the first token of the template's header of the turn that a reply to this prompt
   /// belongs to; nothing if unknown.
   std::optional<std::size_t> turn_begin(const std::string& prompt, std::span<const TokenId> tokens) const;
-  /// text; empty: none
+  /// Returns the text of the BOS token; empty: none.
   const std::string& bos() const { return tokens_.bos; }
   const std::string& eos() const { return tokens_.eos; }
 
@@ -92,7 +92,7 @@ class ChatFormat {
   /// Returns, for each position in the chat, the number of prompt tokens that end at or before it; 0:
   /// unknown, or within a recognized turn. `prompt` is the result of show().
   std::vector<std::uint32_t> breakpoints(const ChatPrompt& chat, const std::vector<RecognizedTurn>& turns,
-                                         std::span<const ChatBreakpoint> places,
+                                         std::span<const ChatBreakpoint> positions,
                                          const ShownChat& prompt) const;
 
   const ReplyFormat& reply_format() const { return reply_; }
@@ -116,9 +116,9 @@ class ChatFormat {
 
  private:
   ChatFormat(std::string source, jinja::Template compiled, Tokens tokens, std::optional<bool> thinking,
-             SystemInPlace system);
+             SystemMessageMode system);
   Json context_of(const ChatPrompt& chat, Json messages) const;
-  SystemPlaces learn_places(SystemInPlace system) const;
+  SystemMessageSupport learn_system_support(SystemMessageMode system) const;
   std::string learn_header() const;
   bool learn_shows_calls() const;
   std::optional<TokenId> learn_call_opener() const;
@@ -128,10 +128,10 @@ class ChatFormat {
     SharedTurn turn{};
     std::size_t from = 0;
   };
-  Outcome<std::vector<ShownPart>, ServiceError> parts_of(const ChatPrompt& chat,
-                                                         std::vector<RecognizedTurn> turns) const;
-  /// Returns the end of the turn whose content ends at `behind`; npos: unknown.
-  std::size_t end_of_turn(const std::string& text, std::size_t behind, const SampledTurn& turn) const;
+  Outcome<std::vector<ShownPart>, Error> parts_of(const ChatPrompt& chat,
+                                                  std::vector<RecognizedTurn> turns) const;
+  /// Returns the end of the turn whose content ends at `content_end`; npos: unknown.
+  std::size_t end_of_turn(const std::string& text, std::size_t content_end, const SampledTurn& turn) const;
   /// Splits the text at the marks of turns. Sets is_shown for the turns found.
   std::vector<ShownPart> cut_at_turns(const std::string& text, std::span<const RecognizedTurn> turns,
                                       std::vector<bool>& is_shown) const;
@@ -143,7 +143,7 @@ class ChatFormat {
   const Tokens tokens_;
   const std::optional<bool> thinking_;
   const ReplyFormat reply_;
-  const SystemPlaces system_;
+  const SystemMessageSupport system_;
   const PromptShape shape_;
   const std::string header_;  // text before an assistant turn; empty: unknown
   const bool shows_calls_;    // the template shows calls of the history

@@ -33,7 +33,7 @@ std::optional<Error> force_call(const ChatFormat* format, const std::string& nam
 }
 
 // Constrains calls that the model may choose to make: calls of strict tools match their schemas, and calls
-// remain possible beside another constraint.
+// remain possible under another constraint.
 std::optional<Error> keep_calls(const ChatFormat* format, const ChatPrompt& chat,
                                 grammar::Constraint& constraint) {
   const bool strict = has_strict_tool(chat.tools, chat.text_tools);

@@ -7,8 +7,6 @@
 //   auto parsing = prepare_chat(&format, choice, *text, request);
 //   auto events = engine.generate(request);                        at Started:
 //   ReplyParser parser = reply_parser(&format, *parsing, started, turn_id(request.origin.reply_id, 0));
-//
-// Threading: pure functions.
 
 #include <string>
 #include <string_view>

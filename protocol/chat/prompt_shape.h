@@ -34,7 +34,7 @@ struct MessageBorders {
   std::optional<std::uint32_t> last_user;        // after the opener of the last user message
   std::optional<std::uint32_t> after_last_user;  // after the next opener
   std::optional<std::uint32_t> last_opener;      // after the last opener of any message
-  bool behind_tool = false;  // a tool result precedes it; set by callers, not visible in tokens
+  bool after_tool = false;  // a tool result precedes it; set by callers, not visible in tokens
 };
 
 MessageBorders find_borders(const PromptShape& shape, std::span<const TokenId> prompt);

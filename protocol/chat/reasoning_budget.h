@@ -5,7 +5,7 @@
 // Reasoning is what ReplyParser recognizes. All tokens up to the close mark count, over all blocks of a
 // reply, except marks that one token completes and forced tokens.
 //
-// A caller that runs behind the sampling may note tokens that were sampled before they could be forced; the
+// A caller that lags behind the sampling may note tokens that were sampled before they could be forced; the
 // closing tokens are then recomputed from there.
 //
 // Threading: one thread at a time.

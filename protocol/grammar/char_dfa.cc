@@ -42,12 +42,12 @@ std::vector<CharClass> classes_of(const std::vector<CharSet>& sets, WorkBudget& 
     found->second.ranges.push_back({low, end - 1});
   };
   constexpr std::uint32_t kSurrogates = 0xD800;
-  constexpr std::uint32_t kBehindSurrogates = 0xE000;
+  constexpr std::uint32_t kAfterSurrogates = 0xE000;
   std::uint32_t low = 0;
   for (std::size_t i = 0; i <= borders.size();) {
     const std::uint32_t end = i < borders.size() ? borders[i].at : kMaxCodePoint + 1;
     add(low, std::min(end, kSurrogates));
-    add(std::max(low, kBehindSurrogates), end);
+    add(std::max(low, kAfterSurrogates), end);
     low = end;
     if (i == borders.size()) break;
     for (; i < borders.size() && borders[i].at == end; ++i) {

@@ -80,7 +80,7 @@ class CharPart {
 /// Pattern and names parts charge `budget`, which must outlive them.
 std::unique_ptr<CharPart> pattern_part(Nfa nfa, WorkBudget& budget);
 // limits in characters; UINT32_MAX: none
-std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most);
+std::unique_ptr<CharPart> length_part(std::uint32_t min, std::uint32_t max);
 /// The verdict is 1 + the index of the matching name. Requires: names are distinct.
 std::unique_ptr<CharPart> names_part(const std::vector<std::string>& names, WorkBudget& budget);
 

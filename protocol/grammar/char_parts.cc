@@ -90,20 +90,20 @@ class PatternPart : public CharPart {
 
 class LengthPart : public CharPart {
  public:
-  LengthPart(std::uint32_t least, std::uint32_t most) : least_(least), most_(most) {}
+  LengthPart(std::uint32_t min, std::uint32_t max) : min_(min), max_(max) {}
 
   std::vector<CharSet> alphabet() const override { return {}; }
   State start() const override { return {0}; }
   State step(const State& state, std::uint32_t) const override {
     if (state.empty()) return state;
-    if (most_ == UINT32_MAX) return {std::min(state[0] + 1, least_)};
-    return state[0] < most_ ? State{state[0] + 1} : State{};
+    if (max_ == UINT32_MAX) return {std::min(state[0] + 1, min_)};
+    return state[0] < max_ ? State{state[0] + 1} : State{};
   }
-  Verdict verdict(const State& state) const override { return !state.empty() && state[0] >= least_; }
+  Verdict verdict(const State& state) const override { return !state.empty() && state[0] >= min_; }
 
  private:
-  const std::uint32_t least_;
-  const std::uint32_t most_;
+  const std::uint32_t min_;
+  const std::uint32_t max_;
 };
 
 class NamesPart : public CharPart {
@@ -112,9 +112,9 @@ class NamesPart : public CharPart {
     std::vector<CharRange> chars;
     for (std::size_t i = 0; i < names.size(); ++i) {
       std::uint32_t at = 0;
-      for (std::size_t place = 0; place < names[i].size();) {
-        const Utf8Char c = read_utf8(names[i], place);
-        place += c.length;
+      for (std::size_t index = 0; index < names[i].size();) {
+        const Utf8Char c = read_utf8(names[i], index);
+        index += c.length;
         chars.push_back({c.code_point, c.code_point});
         const auto [found, is_new] =
             nodes_[at].next.try_emplace(c.code_point, static_cast<std::uint32_t>(nodes_.size()));
@@ -188,8 +188,8 @@ std::unique_ptr<CharPart> pattern_part(Nfa nfa, WorkBudget& budget) {
   return std::make_unique<PatternPart>(std::move(nfa), budget);
 }
 
-std::unique_ptr<CharPart> length_part(std::uint32_t least, std::uint32_t most) {
-  return std::make_unique<LengthPart>(least, most);
+std::unique_ptr<CharPart> length_part(std::uint32_t min, std::uint32_t max) {
+  return std::make_unique<LengthPart>(min, max);
 }
 
 std::unique_ptr<CharPart> names_part(const std::vector<std::string>& names, WorkBudget& budget) {
@@ -229,14 +229,14 @@ class ComparePart : public CharPart {
     } else if (c < '0' || c > '9') {
       return {};
     } else if (state[3] == 0) {
-      const std::size_t place = state[1];
-      if (place < bound_.digits.size()) note(next, c, bound_.digits[place]);
-      next[1] = std::min(static_cast<std::uint32_t>(place + 1),
+      const std::size_t index = state[1];
+      if (index < bound_.digits.size()) note(next, c, bound_.digits[index]);
+      next[1] = std::min(static_cast<std::uint32_t>(index + 1),
                          static_cast<std::uint32_t>(bound_.digits.size() + 1));
     } else {
-      const std::size_t place = state[3] - 1;
-      note(next, c, place < bound_.fraction.size() ? bound_.fraction[place] : '0');
-      next[3] = std::min(static_cast<std::uint32_t>(place + 2),
+      const std::size_t index = state[3] - 1;
+      note(next, c, index < bound_.fraction.size() ? bound_.fraction[index] : '0');
+      next[3] = std::min(static_cast<std::uint32_t>(index + 2),
                          static_cast<std::uint32_t>(bound_.fraction.size() + 1));
     }
     return next;
@@ -270,7 +270,8 @@ class ComparePart : public CharPart {
 // State: {remainder of the digits so far, 0 before the point or 1 + fraction digits}.
 class MultiplePart : public CharPart {
  public:
-  MultiplePart(std::uint32_t divisor, std::uint32_t places) : divisor_(divisor), places_(places) {}
+  MultiplePart(std::uint32_t divisor, std::uint32_t fraction_digits)
+      : divisor_(divisor), fraction_digits_(fraction_digits) {}
 
   std::vector<CharSet> alphabet() const override { return digit_alphabet(); }
   State start() const override { return {0, 0}; }
@@ -279,7 +280,7 @@ class MultiplePart : public CharPart {
     if (state.empty() || c == '-') return state;
     if (c == '.') return {state[0], 1};
     if (c < '0' || c > '9') return {};
-    if (state[1] == places_ + 1) return c == '0' ? state : State{};
+    if (state[1] == fraction_digits_ + 1) return c == '0' ? state : State{};
     return {static_cast<std::uint32_t>((std::uint64_t{state[0]} * 10 + (c - '0')) % divisor_),
             state[1] == 0 ? 0 : state[1] + 1};
   }
@@ -287,14 +288,14 @@ class MultiplePart : public CharPart {
   Verdict verdict(const State& state) const override {
     if (state.empty()) return 0;
     std::uint64_t rest = state[0];
-    for (std::uint32_t place = state[1] == 0 ? 0 : state[1] - 1; place < places_; ++place)
+    for (std::uint32_t index = state[1] == 0 ? 0 : state[1] - 1; index < fraction_digits_; ++index)
       rest = rest * 10 % divisor_;
     return rest == 0;
   }
 
  private:
   const std::uint32_t divisor_;
-  const std::uint32_t places_;
+  const std::uint32_t fraction_digits_;
 };
 
 }  // namespace

@@ -101,9 +101,9 @@ class CallBuilder {
     for (std::size_t i = list.size(); i-- > 0;) {
       const bool must = is_required(list[i].key);
       const NodeId one = parameter(schema, list[i], after);
-      const NodeId behind_comma = form_ == Arguments::kPython ? builder_.literal(", ", one) : one;
+      const NodeId after_comma = form_ == Arguments::kPython ? builder_.literal(", ", one) : one;
       first = must ? one : builder_.split({one, first});
-      after = must ? behind_comma : builder_.split({behind_comma, after});
+      after = must ? after_comma : builder_.split({after_comma, after});
     }
     return first;
   }
@@ -166,17 +166,17 @@ NodeId one_call(ProgramBuilder& builder, const CallsConstraint& calls, NodeId ne
   std::vector<NodeId> choices;
   for (const CallsConstraint::Tool& tool : calls.tools) {
     CallBuilder call(builder, calls.arguments);
-    const NodeId behind = pieces(tool.behind, next);
+    const NodeId after = pieces(tool.after, next);
     NodeId arguments = 0;
     try {
-      arguments = tool.input.kind != TextRule::Kind::kAny ? call.input(tool.input, behind)
-                                                          : call.arguments(tool.parameters, behind);
+      arguments = tool.input.kind != TextRule::Kind::kAny ? call.input(tool.input, after)
+                                                          : call.arguments(tool.parameters, after);
     } catch (const GrammarError& error) {
       if (tool.input.kind != TextRule::Kind::kAny) {
         throw GrammarError("format of '" + tool.name + "': " + error.what());
       }
       if (tool.strict) throw GrammarError("parameters of '" + tool.name + "': " + error.what());
-      arguments = call.arguments(Json::object(), behind);
+      arguments = call.arguments(Json::object(), after);
     }
     choices.push_back(pieces(tool.before, arguments));
   }
@@ -260,7 +260,7 @@ void set_whitespace(ProgramBuilder& builder, const std::string& pattern) {
 }
 
 // Adds optional reasoning before the value, separated by up to two line breaks.
-NodeId behind_thinking(ProgramBuilder& builder, const Constraint& constraint, NodeId value) {
+NodeId after_thinking(ProgramBuilder& builder, const Constraint& constraint, NodeId value) {
   if (constraint.think_close.empty()) return value;
   const NodeId lines = builder.pattern("\n{0,2}", value);
   const NodeId thinking = builder.text_until(constraint.think_close, false, lines);
@@ -281,7 +281,7 @@ std::string Constraint::key() const {
     parts.push_back(tool.name);
     for (const std::string& text : tool.before) parts.push_back(text);
     parts.push_back(nullptr);
-    for (const std::string& text : tool.behind) parts.push_back(text);
+    for (const std::string& text : tool.after) parts.push_back(text);
     parts.push_back(tool.parameters);
     parts.push_back(tool.strict);
     parts.push_back(static_cast<int>(tool.input.kind));
@@ -306,7 +306,7 @@ Outcome<std::shared_ptr<const Program>, std::string> compile(const Constraint& c
     ProgramBuilder builder(budget);
     if (constraint.whitespace) set_whitespace(builder, *constraint.whitespace);
     const NodeId value = value_or_call(builder, constraint);
-    const NodeId start = behind_thinking(builder, constraint, value);
+    const NodeId start = after_thinking(builder, constraint, value);
     return std::shared_ptr<const Program>(std::make_shared<const Program>(builder.finish(start)));
   } catch (const GrammarError& error) {
     return std::string(error.what());

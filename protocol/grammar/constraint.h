@@ -33,7 +33,7 @@ struct CallsConstraint {
     std::string name{};  // for error messages
     /// Text around the arguments. A piece that equals a special token's text may be written as that token.
     std::vector<std::string> before{};
-    std::vector<std::string> behind{};
+    std::vector<std::string> after{};
     Json parameters{};    // JSON schema; null: unknown
     bool strict = false;  // false: if the schema is not supported, arguments are not constrained
     /// If not kAny, the arguments are a single text, `kInputName`, with this form; `parameters` is ignored.

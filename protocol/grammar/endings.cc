@@ -131,47 +131,48 @@ void Endings::find_costs() {
 }
 
 std::uint32_t Endings::find_cost(const Node& node) {
-  const auto behind = [&](std::uint32_t cost) { return sum(cost, costs_[node.next]); };
+  const auto with_next = [&](std::uint32_t cost) { return sum(cost, costs_[node.next]); };
   switch (node.op) {
     case Op::kReturn:
       return 0;
     case Op::kFail:
       return kNone;
     case Op::kSplit: {
-      std::uint32_t least = kNone;
+      std::uint32_t min = kNone;
       budget_.charge(program_.lists[node.arg].size());
-      for (const NodeId choice : program_.lists[node.arg]) least = std::min(least, costs_[choice]);
-      return least;
+      for (const NodeId choice : program_.lists[node.arg]) min = std::min(min, costs_[choice]);
+      return min;
     }
     case Op::kLiteral:
     case Op::kMark:
-      return behind(times(1, static_cast<std::uint32_t>(
-                                 std::min<std::size_t>(program_.texts[node.arg].size(), kMaxBytes + 1))));
+      return with_next(times(1, static_cast<std::uint32_t>(
+                                    std::min<std::size_t>(program_.texts[node.arg].size(), kMaxBytes + 1))));
     case Op::kDfa:
-      return behind(char_costs(node.arg, false).cost[0]);
+      return with_next(char_costs(node.arg, false).cost[0]);
     case Op::kEmbedded: {
       const EmbeddedSpec& spec = program_.embedded[node.arg];
-      return spec.mark != kNowhere ? kNone : behind(char_costs(spec.dfa, true).cost[0]);
+      return spec.mark != kNowhere ? kNone : with_next(char_costs(spec.dfa, true).cost[0]);
     }
     case Op::kString: {
       const JsonStringSpec& spec = program_.strings[node.arg];
-      return behind(sum(2, spec.dfa != kNowhere ? char_costs(spec.dfa, true).cost[0] : times(spec.least, 1)));
+      return with_next(
+          sum(2, spec.dfa != kNowhere ? char_costs(spec.dfa, true).cost[0] : times(spec.min, 1)));
     }
     case Op::kCall:
-      return behind(costs_[node.arg]);
+      return with_next(costs_[node.arg]);
     case Op::kRepeat: {
       const RepeatSpec& spec = program_.repeats[node.arg];
-      return behind(times(spec.least, costs_[spec.body]));
+      return with_next(times(spec.min, costs_[spec.body]));
     }
     case Op::kObject:
-      return behind(object_cost(node.arg));
+      return with_next(object_cost(node.arg));
     case Op::kArray:
-      return behind(array_cost(program_.arrays[node.arg]));
+      return with_next(array_cost(program_.arrays[node.arg]));
     case Op::kText: {
       const TextSpec& spec = program_.free_texts[node.arg];
       return spec.may_end
                  ? 0
-                 : behind(static_cast<std::uint32_t>(std::min<std::size_t>(spec.mark.size(), kMaxBytes)));
+                 : with_next(static_cast<std::uint32_t>(std::min<std::size_t>(spec.mark.size(), kMaxBytes)));
     }
   }
   return kNone;
@@ -188,12 +189,12 @@ std::uint32_t Endings::member_cost(std::uint32_t object, std::uint32_t label) co
 
 std::uint32_t Endings::max_other_cost(std::uint32_t object) const {
   const ObjectSpec& spec = program_.objects[object];
-  std::uint32_t most = 0;
+  std::uint32_t max = 0;
   for (std::size_t label = spec.properties.size() + 1; label < keys_[object].size(); ++label) {
     const std::uint32_t cost = member_cost(object, static_cast<std::uint32_t>(label));
-    if (cost != kNone) most = std::max(most, cost);
+    if (cost != kNone) max = std::max(max, cost);
   }
-  return most;
+  return max;
 }
 
 std::uint32_t Endings::object_cost(std::uint32_t object) {
@@ -206,8 +207,8 @@ std::uint32_t Endings::object_cost(std::uint32_t object) {
 
 std::uint32_t Endings::array_cost(const ArraySpec& spec) const {
   std::uint32_t cost = 2;
-  if (spec.least > kMaxBytes) return kNone;
-  for (std::uint32_t i = 0; i < spec.least && cost != kNone; ++i) {
+  if (spec.min > kMaxBytes) return kNone;
+  for (std::uint32_t i = 0; i < spec.min && cost != kNone; ++i) {
     budget_.charge();
     const NodeId item = spec.item(i);
     cost = item == kNowhere ? kNone : sum(cost, sum(1, costs_[item]));
@@ -252,15 +253,15 @@ bool Endings::members_to_come(std::uint32_t object, const std::vector<std::uint6
     if (spec.properties[p].required) want(p);
   }
   want_needs();
-  while (std::uint64_t{count} + labels.size() < spec.least) {
+  while (std::uint64_t{count} + labels.size() < spec.min) {
     std::uint32_t best = 0;
-    std::uint32_t least = kNone;
+    std::uint32_t min = kNone;
     for (std::uint32_t label = 1; label < keys_[object].size(); ++label) {
       budget_.charge();
       if (label <= properties ? is_wanted(label - 1) : has_other) continue;
       const std::uint32_t cost = member_cost(object, label);
-      if (cost < least) {
-        least = cost;
+      if (cost < min) {
+        min = cost;
         best = label;
       }
     }
@@ -297,11 +298,11 @@ const Endings::CharCosts& Endings::char_costs(std::uint32_t dfa, bool json) {
       }
       if (cost == 0) continue;
       for (std::uint32_t e = state.edges; e < state.edges_end; ++e) {
-        const std::uint32_t behind = costs.cost[of.edges[e].target];
-        if (behind == kNone || (cost != kNone && behind >= cost)) continue;
+        const std::uint32_t rest = costs.cost[of.edges[e].target];
+        if (rest == kNone || (cost != kNone && rest >= cost)) continue;
         const std::string text = char_of(of.edges[e], json);
         if (text.empty()) continue;
-        const std::uint32_t whole = sum(behind, static_cast<std::uint32_t>(text.size()));
+        const std::uint32_t whole = sum(rest, static_cast<std::uint32_t>(text.size()));
         if (whole >= cost) continue;
         cost = whole;
         costs.edge[s] = e;
@@ -410,7 +411,7 @@ bool Endings::write_members(std::uint32_t object, const std::vector<std::uint32_
 bool Endings::write_items(const ArraySpec& spec, std::uint32_t index, bool comma, Ending& out,
                           std::uint32_t depth) const {
   const JsonSpace& space = program_.space;
-  for (; index < spec.least; ++index) {
+  for (; index < spec.min; ++index) {
     const NodeId item = spec.item(index);
     if (item == kNowhere || out.text.size() > kMaxBytes) return false;
     if (comma) {
@@ -463,7 +464,7 @@ bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
         const JsonStringSpec& spec = program_.strings[at.arg];
         out.text += '"';
         if (spec.dfa == kNowhere) {
-          out.text.append(spec.least, 'a');
+          out.text.append(spec.min, 'a');
         } else if (!write_chars(spec.dfa, 0, true, out.text)) {
           return false;
         }
@@ -475,7 +476,7 @@ bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
         break;
       case Op::kRepeat: {
         const RepeatSpec& spec = program_.repeats[at.arg];
-        for (std::uint32_t i = 0; i < spec.least; ++i) {
+        for (std::uint32_t i = 0; i < spec.min; ++i) {
           if (i > kMaxBytes || !write(spec.body, out, depth + 1)) return false;
         }
         break;
@@ -512,18 +513,18 @@ bool Endings::write(NodeId node, Ending& out, std::uint32_t depth) const {
 
 // -- from a location
 
-bool PlaceEndings::write(const Place& place, Ending& out) const {
-  const Node& node = program_.nodes[place.node];
+bool LocationEndings::write(const Location& location, Ending& out) const {
+  const Node& node = program_.nodes[location.node];
   const auto add_mark = [&](const std::string& text) {
-    if (place.a == 0) {
+    if (location.a == 0) {
       out.marks.push_back({.begin = static_cast<std::uint32_t>(out.text.size()),
                            .bytes = static_cast<std::uint32_t>(text.size())});
     }
-    out.text += text.substr(place.a);
+    out.text += text.substr(location.a);
   };
   switch (node.op) {
     case Op::kLiteral:
-      out.text += program_.texts[node.arg].substr(place.a);
+      out.text += program_.texts[node.arg].substr(location.a);
       break;
     case Op::kMark:
       add_mark(program_.texts[node.arg]);
@@ -532,38 +533,38 @@ bool PlaceEndings::write(const Place& place, Ending& out) const {
       add_mark(program_.free_texts[node.arg].mark);
       break;
     case Op::kDfa:
-      if (!endings_.write_chars(node.arg, place.a, false, out.text)) return false;
+      if (!endings_.write_chars(node.arg, location.a, false, out.text)) return false;
       break;
     case Op::kEmbedded: {
       const EmbeddedSpec& spec = program_.embedded[node.arg];
-      if (spec.mark != kNowhere || !endings_.write_chars(spec.dfa, place.a, true, out.text)) return false;
+      if (spec.mark != kNowhere || !endings_.write_chars(spec.dfa, location.a, true, out.text)) return false;
       break;
     }
     case Op::kString: {
       const JsonStringSpec& spec = program_.strings[node.arg];
-      if (place.phase == 0) return endings_.write(place.node, out) && write_frames(place.stack, out);
+      if (location.phase == 0) return endings_.write(location.node, out) && write_frames(location.stack, out);
       if (spec.dfa == kNowhere) {
-        const std::uint32_t missing = spec.least - std::min(spec.least, place.a);
+        const std::uint32_t missing = spec.min - std::min(spec.min, location.a);
         if (missing > Endings::kMaxBytes) return false;
         out.text.append(missing, 'a');
-      } else if (!endings_.write_chars(spec.dfa, place.a, true, out.text)) {
+      } else if (!endings_.write_chars(spec.dfa, location.a, true, out.text)) {
         return false;
       }
       out.text += '"';
       break;
     }
     case Op::kObject:
-      return write_object(place, out);
+      return write_object(location, out);
     case Op::kArray:
-      return write_array(place, out);
+      return write_array(location, out);
     default:
       return false;
   }
-  return endings_.write(node.next, out) && write_frames(place.stack, out);
+  return endings_.write(node.next, out) && write_frames(location.stack, out);
 }
 
 // Completes all enclosing values and rules, innermost first.
-bool PlaceEndings::write_frames(std::uint32_t stack, Ending& out) const {
+bool LocationEndings::write_frames(std::uint32_t stack, Ending& out) const {
   const JsonSpace& space = program_.space;
   while (stack != 0) {
     if (out.text.size() > Endings::kMaxBytes) return false;
@@ -574,8 +575,8 @@ bool PlaceEndings::write_frames(std::uint32_t stack, Ending& out) const {
         break;
       case Op::kRepeat: {
         const RepeatSpec& spec = program_.repeats[node.arg];
-        if (spec.least > Endings::kMaxBytes) return false;
-        for (std::uint32_t done = top.value + 1; done < spec.least; ++done) {
+        if (spec.min > Endings::kMaxBytes) return false;
+        for (std::uint32_t done = top.value + 1; done < spec.min; ++done) {
           if (!endings_.write(spec.body, out)) return false;
         }
         break;
@@ -597,18 +598,18 @@ bool PlaceEndings::write_frames(std::uint32_t stack, Ending& out) const {
   return true;
 }
 
-bool PlaceEndings::write_rest(std::uint32_t object, std::uint32_t members, Ending& out) const {
+bool LocationEndings::write_rest(std::uint32_t object, std::uint32_t members, Ending& out) const {
   std::vector<std::uint32_t> labels;
   const Stacks::Members& so_far = stacks_.members(members);
   return endings_.members_to_come(object, so_far.seen, so_far.count, 0, labels) &&
          endings_.write_members(object, labels, true, out);
 }
 
-bool PlaceEndings::write_object(const Place& place, Ending& out) const {
-  const Node& node = program_.nodes[place.node];
-  const Phase phase = phase_of(place.phase);
-  if (phase == Phase::kOpen) return endings_.write(place.node, out) && write_frames(place.stack, out);
-  const Stacks::Frame& top = stacks_[place.stack];
+bool LocationEndings::write_object(const Location& location, Ending& out) const {
+  const Node& node = program_.nodes[location.node];
+  const Phase phase = phase_of(location.phase);
+  if (phase == Phase::kOpen) return endings_.write(location.node, out) && write_frames(location.stack, out);
+  const Stacks::Frame& top = stacks_[location.stack];
   const Stacks::Members& members = stacks_.members(top.value);
   std::vector<std::uint32_t> labels;
   bool written = false;
@@ -616,26 +617,27 @@ bool PlaceEndings::write_object(const Place& place, Ending& out) const {
     case Phase::kOpen:
       break;
     case Phase::kFirst:
-      written = endings_.write_space(space_of(place.phase), out.text) &&
+      written = endings_.write_space(space_of(location.phase), out.text) &&
                 endings_.members_to_come(node.arg, members.seen, members.count, 0, labels) &&
                 endings_.write_members(node.arg, labels, false, out);
       break;
     case Phase::kAfter:
-      written = endings_.write_space(space_of(place.phase), out.text) && write_rest(node.arg, top.value, out);
+      written =
+          endings_.write_space(space_of(location.phase), out.text) && write_rest(node.arg, top.value, out);
       break;
     case Phase::kNext:
-      written = endings_.write_space(space_of(place.phase), out.text) &&
+      written = endings_.write_space(space_of(location.phase), out.text) &&
                 members_after_comma(node.arg, members, labels) &&
                 endings_.write_members(node.arg, labels, false, out);
       break;
     case Phase::kKey:
-      written = write_key(place, out);
+      written = write_key(location, out);
       break;
     case Phase::kColon:
     case Phase::kValue:
-      written = (phase == Phase::kColon ? endings_.write_after_key(node.arg, place.a, out)
-                                        : endings_.write_space(space_of(place.phase), out.text) &&
-                                              endings_.write_value(node.arg, place.a, out)) &&
+      written = (phase == Phase::kColon ? endings_.write_after_key(node.arg, location.a, out)
+                                        : endings_.write_space(space_of(location.phase), out.text) &&
+                                              endings_.write_value(node.arg, location.a, out)) &&
                 endings_.write_space(program_.space.around_brackets, out.text) &&
                 write_rest(node.arg, top.value, out);
       break;
@@ -644,32 +646,32 @@ bool PlaceEndings::write_object(const Place& place, Ending& out) const {
 }
 
 // Sets `labels` to the members after a comma, at least one.
-bool PlaceEndings::members_after_comma(std::uint32_t object, const Stacks::Members& members,
-                                       std::vector<std::uint32_t>& labels) const {
+bool LocationEndings::members_after_comma(std::uint32_t object, const Stacks::Members& members,
+                                          std::vector<std::uint32_t>& labels) const {
   if (!endings_.members_to_come(object, members.seen, members.count, 0, labels)) return false;
   if (!labels.empty()) return true;
   const ObjectSpec& spec = program_.objects[object];
   const auto properties = static_cast<std::uint32_t>(spec.properties.size());
   std::uint32_t best = 0;
-  std::uint32_t least = Endings::kNone;
+  std::uint32_t min = Endings::kNone;
   for (std::uint32_t label = 1; label <= properties + spec.others.size(); ++label) {
     const std::uint32_t cost = endings_.member_cost(object, label);
-    if (cost >= least) continue;
+    if (cost >= min) continue;
     if (label <= properties ? !stacks_.can_add(spec, members, label - 1)
                             : !stacks_.can_add_other(spec, members))
       continue;
-    least = cost;
+    min = cost;
     best = label;
   }
   return best != 0 && endings_.members_to_come(object, members.seen, members.count, best, labels);
 }
 
-bool PlaceEndings::write_key(const Place& place, Ending& out) const {
+bool LocationEndings::write_key(const Location& location, Ending& out) const {
   constexpr std::size_t kMaxPaths = 16;  // nearest labels only, because this runs for every state
   constexpr std::size_t kMaxStates = 4096;
-  const std::uint32_t object = program_.nodes[place.node].arg;
+  const std::uint32_t object = program_.nodes[location.node].arg;
   const ObjectSpec& spec = program_.objects[object];
-  const Stacks::Members& members = stacks_.members(stacks_[place.stack].value);
+  const Stacks::Members& members = stacks_.members(stacks_[location.stack].value);
   const auto properties = static_cast<std::uint32_t>(spec.properties.size());
   const auto is_usable = [&](std::uint32_t label) {
     if (endings_.member_cost(object, label) == Endings::kNone) return false;
@@ -677,13 +679,13 @@ bool PlaceEndings::write_key(const Place& place, Ending& out) const {
                                : stacks_.can_add_other(spec, members);
   };
   std::optional<Endings::Path> best;
-  std::uint64_t least = 0;
-  for (Endings::Path& path : endings_.paths(spec.keys, place.a, is_usable, kMaxPaths, kMaxStates)) {
+  std::uint64_t min = 0;
+  for (Endings::Path& path : endings_.paths(spec.keys, location.a, is_usable, kMaxPaths, kMaxStates)) {
     // A required property costs nothing extra.
     const bool required = path.label <= properties && spec.properties[path.label - 1].required;
     const std::uint64_t cost = path.text.size() + (required ? 0 : endings_.member_cost(object, path.label));
-    if (best && cost >= least) continue;
-    least = cost;
+    if (best && cost >= min) continue;
+    min = cost;
     best = std::move(path);
   }
   std::vector<std::uint32_t> labels;
@@ -696,13 +698,13 @@ bool PlaceEndings::write_key(const Place& place, Ending& out) const {
   return endings_.write_members(object, labels, true, out);
 }
 
-bool PlaceEndings::write_array(const Place& place, Ending& out) const {
-  const Node& node = program_.nodes[place.node];
+bool LocationEndings::write_array(const Location& location, Ending& out) const {
+  const Node& node = program_.nodes[location.node];
   const ArraySpec& spec = program_.arrays[node.arg];
-  const Phase phase = phase_of(place.phase);
-  if (phase == Phase::kOpen) return endings_.write(place.node, out) && write_frames(place.stack, out);
-  const Stacks::Frame& top = stacks_[place.stack];
-  if (!endings_.write_space(space_of(place.phase), out.text)) return false;
+  const Phase phase = phase_of(location.phase);
+  if (phase == Phase::kOpen) return endings_.write(location.node, out) && write_frames(location.stack, out);
+  const Stacks::Frame& top = stacks_[location.stack];
+  if (!endings_.write_space(space_of(location.phase), out.text)) return false;
   std::uint32_t done = top.value;
   if (phase == Phase::kNext) {  // an item must follow the comma
     const NodeId item = spec.item(done);

@@ -16,7 +16,7 @@
 #include <utility>
 #include <vector>
 
-#include "protocol/grammar/places.h"
+#include "protocol/grammar/location.h"
 #include "protocol/grammar/program.h"
 
 namespace reprise::protocol::grammar {
@@ -115,20 +115,20 @@ class Endings {
 };
 
 /// Completes a reply from a matcher location and its stack.
-class PlaceEndings {
+class LocationEndings {
  public:
   /// Keeps references to the arguments.
-  PlaceEndings(const Program& program, const Stacks& stacks, const Endings& endings)
+  LocationEndings(const Program& program, const Stacks& stacks, const Endings& endings)
       : program_(program), stacks_(stacks), endings_(endings) {}
 
   /// Appends the completion from a location that is between two characters. Returns false if there is none;
   /// `out` is unspecified then.
-  bool write(const Place& place, Ending& out) const;
+  bool write(const Location& location, Ending& out) const;
 
  private:
-  bool write_object(const Place& place, Ending& out) const;
-  bool write_key(const Place& place, Ending& out) const;
-  bool write_array(const Place& place, Ending& out) const;
+  bool write_object(const Location& location, Ending& out) const;
+  bool write_key(const Location& location, Ending& out) const;
+  bool write_array(const Location& location, Ending& out) const;
   bool write_frames(std::uint32_t stack, Ending& out) const;
   bool write_rest(std::uint32_t object, std::uint32_t members, Ending& out) const;
   bool members_after_comma(std::uint32_t object, const Stacks::Members& members,

@@ -112,8 +112,8 @@ class SchemaCompiler {
     const WorkBudget::Level level(builder_.budget());
     if (value.is_string()) return one_of({value.as_string()});
     if (value.is_array()) {
-      ArraySpec spec{.least = static_cast<std::uint32_t>(value.size()),
-                     .most = static_cast<std::uint32_t>(value.size())};
+      ArraySpec spec{.min = static_cast<std::uint32_t>(value.size()),
+                     .max = static_cast<std::uint32_t>(value.size())};
       for (const Json& item : value.as_array()) spec.first.push_back(constant(item));
       return builder_.array(std::move(spec), builder_.end());
     }
@@ -153,10 +153,10 @@ class SchemaCompiler {
         return builder_.string({.dfa = builder_.add_dfa(std::move(dfa))}, builder_.end());
       }
     }
-    const JsonStringSpec spec{.least = parts_.least_of(part, "minLength"),
-                              .most = parts_.max_of(part, "maxLength")};
-    if (spec.least > spec.most) return builder_.add(Op::kFail, 0, 0);
-    if (spec.least > builder_.budget().limits().repetitions) fail_at("minLength", "is too large");
+    const JsonStringSpec spec{.min = parts_.min_of(part, "minLength"),
+                              .max = parts_.max_of(part, "maxLength")};
+    if (spec.min > spec.max) return builder_.add(Op::kFail, 0, 0);
+    if (spec.min > builder_.budget().limits().repetitions) fail_at("minLength", "is too large");
     return builder_.string(spec, builder_.end());
   }
 
@@ -226,14 +226,14 @@ class SchemaCompiler {
   }
 
   NodeId array(const Alternative& part) {
-    ArraySpec spec{.least = parts_.least_of(part, "minItems"), .most = parts_.max_of(part, "maxItems")};
+    ArraySpec spec{.min = parts_.min_of(part, "minItems"), .max = parts_.max_of(part, "maxItems")};
     for (const Schema base : part.bases) {
       const Json* unique = base->find("uniqueItems");
-      if (unique != nullptr && unique->is_bool() && unique->as_bool() && spec.most > 1) {
+      if (unique != nullptr && unique->is_bool() && unique->as_bool() && spec.max > 1) {
         fail_at("uniqueItems", "is not supported");
       }
     }
-    if (spec.least > builder_.budget().limits().repetitions) fail_at("minItems", "is too large");
+    if (spec.min > builder_.budget().limits().repetitions) fail_at("minItems", "is too large");
     const std::size_t first = parts_.first_items(part);
     if (first > kMaxFirstItems) fail_at("items", "has too many schemas");
     builder_.budget().take(first * sizeof(NodeId));
@@ -243,7 +243,7 @@ class SchemaCompiler {
   }
 
   NodeId object(const Alternative& part);
-  bool is_closed(const Alternative& part, std::size_t names, std::uint32_t least) const;
+  bool is_closed(const Alternative& part, std::size_t names, std::uint32_t min) const;
   std::vector<std::string> names_of(const Alternative& part) const;
   void add_needs(const Alternative& part, const std::vector<std::string>& names, ObjectSpec& spec) const;
 
@@ -311,8 +311,8 @@ void SchemaCompiler::add_needs(const Alternative& part, const std::vector<std::s
 }
 
 /// Returns whether unmentioned keys are excluded although no schema says so.
-bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::uint32_t least) const {
-  if (other_keys_ != OtherKeys::kIfDeclared || names < least) return false;
+bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::uint32_t min) const {
+  if (other_keys_ != OtherKeys::kIfDeclared || names < min) return false;
   bool declares = false;
   for (const Schema base : part.bases) {
     if (base->find("additionalProperties") != nullptr) return false;
@@ -330,8 +330,7 @@ bool SchemaCompiler::is_closed(const Alternative& part, std::size_t names, std::
 
 NodeId SchemaCompiler::object(const Alternative& part) {
   const std::vector<std::string> names = names_of(part);
-  ObjectSpec spec{.least = parts_.least_of(part, "minProperties"),
-                  .most = parts_.max_of(part, "maxProperties")};
+  ObjectSpec spec{.min = parts_.min_of(part, "minProperties"), .max = parts_.max_of(part, "maxProperties")};
   const std::vector<std::string> required = parts_.required(part);
   builder_.budget().take(names.size() * (sizeof(ObjectSpec::Property) + 64));
   for (const std::string& name : names) {
@@ -374,7 +373,7 @@ NodeId SchemaCompiler::object(const Alternative& part) {
     if ((rules[0].types & kStringType) == 0) keys.add(length_part(1, 0));
     static_cast<void>(parts_.add_string_parts(rules[0], keys));
   }
-  const bool closed = is_closed(part, names.size(), spec.least);
+  const bool closed = is_closed(part, names.size(), spec.min);
   // group number by matched patterns; kNowhere: no value is valid
   std::map<std::vector<bool>, std::uint32_t> groups;
   CharDfa dfa = keys.build([&](std::span<const Verdict> verdicts) -> std::uint32_t {
@@ -408,7 +407,7 @@ NodeId SchemaCompiler::object(const Alternative& part) {
     return static_cast<std::uint32_t>(names.size()) + 1 + group->second;
   });
   if (!dfa.empty()) spec.keys = builder_.add_dfa(std::move(dfa));
-  if (spec.least > 1 && !spec.others.empty()) {
+  if (spec.min > 1 && !spec.others.empty()) {
     fail_at("minProperties", "above 1 is not supported where names are free: they could be the same");
   }
   return builder_.object(std::move(spec), builder_.end());

@@ -137,7 +137,7 @@ class SchemaParts {
   /// Limits combined over all schemas of an alternative.
   // the smallest; kUnbounded if absent
   std::uint32_t max_of(const Alternative& part, const char* keyword) const;
-  std::uint32_t least_of(const Alternative& part, const char* keyword) const;  // the largest; 0 if absent
+  std::uint32_t min_of(const Alternative& part, const char* keyword) const;  // the largest; 0 if absent
 
   /// Returns the schemas that apply to a property's value.
   SchemaSet of_property(const Alternative& part, const std::string& name);

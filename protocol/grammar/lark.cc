@@ -291,48 +291,48 @@ class LarkReader {
     return {.kind = Kind::kRule, .text = name, .line = line};
   }
 
-  RuleItem group(std::size_t depth, const char* close, std::uint32_t least) {
-    RuleItem item{.kind = Kind::kGroup, .group = choice(depth + 1), .least = least};
+  RuleItem group(std::size_t depth, const char* close, std::uint32_t min) {
+    RuleItem item{.kind = Kind::kGroup, .group = choice(depth + 1), .min = min};
     skip(true);
     if (!take(close)) fail(std::string("'") + close + "' is missing before '" + here() + "'");
     return item;
   }
 
   void repetition(RuleItem& item) {
-    std::uint32_t least = 1;
-    std::uint32_t most = 1;
+    std::uint32_t min = 1;
+    std::uint32_t max = 1;
     skip(false);
     if (take("*")) {
-      least = 0;
-      most = kUnbounded;
+      min = 0;
+      max = kUnbounded;
     } else if (take("+")) {
-      most = kUnbounded;
+      max = kUnbounded;
     } else if (take("?")) {
-      least = 0;
+      min = 0;
     } else if (take("~")) {
-      least = most = number("a repetition");
+      min = max = number("a repetition");
       skip(false);
-      if (take("..")) most = number("a repetition");
-      if (most < least) fail("a repetition whose bounds are in the wrong order");
+      if (take("..")) max = number("a repetition");
+      if (max < min) fail("a repetition whose bounds are in the wrong order");
     } else {
       return;
     }
-    if (item.least == 0) {  // [x]*
+    if (item.min == 0) {  // [x]*
       RuleItem inner = std::exchange(item, {.kind = Kind::kGroup});
       item.group.emplace_back().push_back(std::move(inner));
     }
-    item.least = least;
-    item.most = most;
+    item.min = min;
+    item.max = max;
   }
 
   // -- terminals
 
   RuleItem literal_or_range() {
     const std::string text = string();
-    const std::size_t behind = at_;
+    const std::size_t after = at_;
     skip(false);
     if (!take("..")) {
-      at_ = behind;
+      at_ = after;
     } else {
       skip(false);
       if (peek() != '"') fail("the end of a range is missing");
@@ -470,29 +470,29 @@ class LarkReader {
   // Rewrites direct left recursion: a: a "x" | "y" becomes a: ("y") ("x")*
   static void rewrite_left_recursion(const std::string& name, RuleChoice& choice) {
     const auto begins_with_itself = [&](const std::vector<RuleItem>& items) {
-      return !items.empty() && items[0].kind == Kind::kRule && items[0].text == name && items[0].least == 1 &&
-             items[0].most == 1;
+      return !items.empty() && items[0].kind == Kind::kRule && items[0].text == name && items[0].min == 1 &&
+             items[0].max == 1;
     };
     if (std::none_of(choice.begin(), choice.end(), begins_with_itself)) return;
     RuleItem once{.kind = Kind::kGroup};
-    RuleItem behind{.kind = Kind::kGroup, .least = 0, .most = kUnbounded};
+    RuleItem tail{.kind = Kind::kGroup, .min = 0, .max = kUnbounded};
     for (std::vector<RuleItem>& items : choice) {
       if (!begins_with_itself(items)) {
         once.group.push_back(std::move(items));
       } else if (items.size() > 1) {
         items.erase(items.begin());
-        behind.group.push_back(std::move(items));
+        tail.group.push_back(std::move(items));
       }
     }
     choice.clear();
     choice.emplace_back().push_back(std::move(once));
-    if (!behind.group.empty()) choice.front().push_back(std::move(behind));
+    if (!tail.group.empty()) choice.front().push_back(std::move(tail));
   }
 
   static RuleItem ignored_text() {
     RuleItem item = reference(kIgnored, 0);
-    item.least = 0;
-    item.most = kUnbounded;
+    item.min = 0;
+    item.max = kUnbounded;
     return item;
   }
 
@@ -504,8 +504,8 @@ class LarkReader {
           let_ignore(item.group);
         } else if (item.kind != Kind::kRule || is_terminal(item.text)) {
           held_.add(3 * sizeof item);
-          RuleItem both{.kind = Kind::kGroup, .least = item.least, .most = item.most};
-          item.least = item.most = 1;
+          RuleItem both{.kind = Kind::kGroup, .min = item.min, .max = item.max};
+          item.min = item.max = 1;
           std::vector<RuleItem>& sequence = both.group.emplace_back();
           sequence.push_back(ignored_text());
           sequence.push_back(std::move(item));

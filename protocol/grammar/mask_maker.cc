@@ -86,7 +86,7 @@ void forbid(TokenMask& mask, TokenId token) {
 
 // A ContentRule as a lazily built automaton over bytes.
 struct ContentMasks::Machine {
-  struct Place {
+  struct Location {
     std::uint32_t a = 0;
     std::uint32_t b = 0;
     bool branches = false;  // what follows depends on the context
@@ -96,10 +96,10 @@ struct ContentMasks::Machine {
   ContentRule rule{};
   const CharDfa* dfa = nullptr;
   const std::vector<ObjectSpec::Reach>* reach = nullptr;
-  std::vector<Place> places{};
+  std::vector<Location> locations{};
   std::unordered_map<std::uint64_t, Local> numbers{};
 
-  Place& at(Local local) { return places[static_cast<std::size_t>(local)]; }
+  Location& at(Local local) { return locations[static_cast<std::size_t>(local)]; }
 };
 
 struct ContentMasks::Walk {
@@ -122,13 +122,12 @@ ContentMasks::Machine& ContentMasks::machine_of(const ContentRule& rule) {
 ContentMasks::Local ContentMasks::number_of(Machine& machine, std::uint32_t a, std::uint32_t b,
                                             bool branches) {
   const auto [at, is_new] =
-      machine.numbers.try_emplace(std::uint64_t{a} << 32 | b, static_cast<Local>(machine.places.size()));
+      machine.numbers.try_emplace(std::uint64_t{a} << 32 | b, static_cast<Local>(machine.locations.size()));
   if (is_new) {
-    const bool free =
-        b == 0 && !branches &&
-        (machine.dfa != nullptr ? machine.dfa->states[a].free : machine.rule.most == kUnbounded);
-    machine.places.push_back({.a = a, .b = b, .branches = branches, .free = free});
-    keep_bytes(sizeof(Machine::Place) + 64);
+    const bool free = b == 0 && !branches &&
+                      (machine.dfa != nullptr ? machine.dfa->states[a].free : machine.rule.max == kUnbounded);
+    machine.locations.push_back({.a = a, .b = b, .branches = branches, .free = free});
+    keep_bytes(sizeof(Machine::Location) + 64);
   }
   return at->second;
 }
@@ -142,11 +141,11 @@ ContentMasks::Local ContentMasks::find_step(Machine& machine, Local from, std::u
     case CharStep::Kind::kBad:
       return kOut;
     case CharStep::Kind::kQuote:
-      return (dfa != nullptr ? dfa->states[a].label != 0 : a >= rule.least) ? kLeaves : kOut;
+      return (dfa != nullptr ? dfa->states[a].label != 0 : a >= rule.min) ? kLeaves : kOut;
     case CharStep::Kind::kWhole: {
       if (dfa == nullptr) {
-        if (rule.most == kUnbounded) return number_of(machine, std::min(a + 1, rule.least), 0, false);
-        return a + 1 > rule.most ? kOut : number_of(machine, a + 1, 0, false);
+        if (rule.max == kUnbounded) return number_of(machine, std::min(a + 1, rule.min), 0, false);
+        return a + 1 > rule.max ? kOut : number_of(machine, a + 1, 0, false);
       }
       const std::uint32_t next = dfa->step(a, step.code_point);
       if (next == CharDfa::kDead) return kOut;
@@ -155,7 +154,7 @@ ContentMasks::Local ContentMasks::find_step(Machine& machine, Local from, std::u
     case CharStep::Kind::kPart:
       break;
   }
-  if (dfa == nullptr) return a >= rule.most ? kOut : number_of(machine, a, step.progress, false);
+  if (dfa == nullptr) return a >= rule.max ? kOut : number_of(machine, a, step.progress, false);
   bool leads_on = false;
   bool to_others = false;
   const CharDfa::State& state = dfa->states[a];
@@ -210,9 +209,9 @@ void ContentMasks::walk(Walk& walk, std::uint32_t parent, Local at, bool has_pla
           {child, machine.dfa == nullptr ? 1 : machine.dfa->states[machine.at(at).a].label});
       continue;
     }
-    const Machine::Place& place = machine.at(next);
-    if (place.branches) {
-      const Machine::Place& before = machine.at(at);
+    const Machine::Location& location = machine.at(next);
+    if (location.branches) {
+      const Machine::Location& before = machine.at(at);
       walk.mask.branches.push_back({child, before.a, before.b});
       continue;
     }
@@ -238,9 +237,9 @@ const ContentMask& ContentMasks::of(const ContentRule& rule, std::uint32_t a, st
   Machine& machine = machine_of(rule);
   const Local start = number_of(machine, a, b, false);
   const bool free = machine.at(start).free;
-  const bool counted = machine.dfa == nullptr && rule.most != kUnbounded && b == 0;
+  const bool counted = machine.dfa == nullptr && rule.max != kUnbounded && b == 0;
   const bool has_plain = counted || free || (b == 0 && mostly_free(machine, start));
-  const std::uint32_t chars = counted ? rule.most - a : Vocabulary::kMaxChars;
+  const std::uint32_t chars = counted ? rule.max - a : Vocabulary::kMaxChars;
   auto made = std::make_unique<ContentMask>(has_plain ? vocabulary_.plain_up_to(chars)
                                                       : TokenMask(vocabulary_.size()));
   Walk one{machine, *made, counted};
@@ -345,8 +344,8 @@ std::optional<ClosingText> Closing::text(Matcher& matcher, Matcher::State state)
   left.back() = 0;
   for (std::size_t at = found.ending.text.size(); at-- > 0;) {
     for_each_token(found.ending, at, [&](TokenId, std::size_t length) {
-      const std::uint32_t behind = left[at + length];
-      if (behind != kNever) left[at] = std::min(left[at], behind + 1);
+      const std::uint32_t rest = left[at + length];
+      if (rest != kNever) left[at] = std::min(left[at], rest + 1);
     });
   }
   if (left.front() > kMaxTokens) return std::nullopt;
@@ -382,8 +381,8 @@ SharedMask Closing::mask(const ClosingText& text, std::size_t offset, std::size_
     return mask;
   }
   for_each_token(text.ending, offset, [&](TokenId id, std::size_t length) {
-    const std::uint32_t behind = text.tokens_left[offset + length];
-    if (behind != kNever && std::size_t{behind} + 1 <= left) allow(id);
+    const std::uint32_t rest = text.tokens_left[offset + length];
+    if (rest != kNever && std::size_t{rest} + 1 <= left) allow(id);
   });
   return mask;
 }
@@ -508,16 +507,16 @@ Matcher::State MaskMaker::add_contents(Known& known, Matcher::State state, Token
   const auto nodes = vocabulary_->nodes();
   for (const Matcher::Within& one : strings) {
     budget_.charge(mask.bits.size() / 16);
-    const ContentMask& content = known.contents.of(one.rule, one.place.a, one.place.b);
+    const ContentMask& content = known.contents.of(one.rule, one.location.a, one.location.b);
     for (std::size_t i = 0; i < mask.bits.size(); ++i) mask.bits[i] |= content.tokens.bits[i];
     std::uint32_t label = 0;
-    Matcher::State behind = Matcher::kDead;
+    Matcher::State after = Matcher::kDead;
     for (const ContentMask::Leave& leave : content.leaves) {
-      if (leave.label != label) behind = matcher.left(one.place, label = leave.label);
-      if (behind != Matcher::kDead) add_below(matcher, leave.node, behind, mask);
+      if (leave.label != label) after = matcher.left(one.location, label = leave.label);
+      if (after != Matcher::kDead) add_below(matcher, leave.node, after, mask);
     }
     for (const ContentMask::Branch& branch : content.branches) {
-      const Matcher::State before = matcher.moved(one.place, branch.a, branch.b);
+      const Matcher::State before = matcher.moved(one.location, branch.a, branch.b);
       const Matcher::State at = matcher.step(before, nodes[branch.node].byte);
       if (at != Matcher::kDead) add_below(matcher, branch.node, at, mask);
     }
@@ -559,14 +558,14 @@ void MaskMaker::let_go() {
 }
 
 // Advances state_ over all tokens, from the beginning if the caches were dropped.
-void ReplyConstraint::find_place() {
+void ReplyConstraint::update_state() {
   if (epoch_ != maker_->epoch_) {
     state_ = maker_->known_->matcher.start();
-    placed_ = 0;
+    covered_ = 0;
     epoch_ = maker_->epoch_;
   }
-  for (; placed_ < tokens_.size(); ++placed_) {
-    state_ = maker_->step(*maker_->known_, state_, tokens_[placed_]);
+  for (; covered_ < tokens_.size(); ++covered_) {
+    state_ = maker_->step(*maker_->known_, state_, tokens_[covered_]);
     if (state_ == Matcher::kDead) {
       throw std::logic_error("a token was chosen that the reply's grammar does not allow");
     }
@@ -581,7 +580,7 @@ SharedMask ReplyConstraint::mask(IsWanted wanted) {
   }
   maker_->budget_.begin(std::move(wanted));
   try {
-    find_place();
+    update_state();
     SharedMask mask = within_limit(maker_->mask_at(*maker_->known_, state_));
     maker_->count_bytes();
     return mask;
@@ -599,7 +598,7 @@ SharedMask ReplyConstraint::mask_if_known() {
   constexpr std::uint64_t kFewSteps = 50'000;  // about 1 ms
   maker_->budget_.begin({}, kFewSteps);
   try {
-    find_place();
+    update_state();
   } catch (const GrammarError&) {
     return nullptr;  // mask() repeats the error, or takes longer
   }
@@ -610,19 +609,19 @@ SharedMask ReplyConstraint::mask_if_known() {
 bool ReplyConstraint::accept(TokenId token) {
   const std::lock_guard<std::mutex> held(maker_->lock_);
   maker_->budget_.begin({});
-  find_place();
+  update_state();
   const Matcher::State next = maker_->step(*maker_->known_, state_, token);
   if (next == Matcher::kDead) return false;
   state_ = next;
   tokens_.push_back(token);
-  ++placed_;
+  ++covered_;
   return true;
 }
 
 bool ReplyConstraint::may_end() {
   const std::lock_guard<std::mutex> held(maker_->lock_);
   maker_->budget_.begin({});
-  find_place();
+  update_state();
   return maker_->known_->matcher.accepts(state_);
 }
 
@@ -677,18 +676,18 @@ MaskMaker::Closable MaskMaker::closable(Known& known, Matcher::State state, std:
     const std::vector<Matcher::Within> strings = matcher.within(state);
     for (const Matcher::Within& one : strings) {
       const bool stays = fits(closing_->tokens_within(matcher, state, one));
-      const ContentMask& content = known.contents.of(one.rule, one.place.a, one.place.b);
+      const ContentMask& content = known.contents.of(one.rule, one.location.a, one.location.b);
       for (std::size_t i = 0; stays && i < found.mask->bits.size(); ++i) {
         found.mask->bits[i] |= content.tokens.bits[i];
       }
       std::uint32_t label = 0;
-      Matcher::State behind = Matcher::kDead;
+      Matcher::State after = Matcher::kDead;
       for (const ContentMask::Leave& leave : content.leaves) {
-        if (leave.label != label) behind = matcher.left(one.place, label = leave.label);
-        if (behind != Matcher::kDead) walk_from(leave.node, behind);
+        if (leave.label != label) after = matcher.left(one.location, label = leave.label);
+        if (after != Matcher::kDead) walk_from(leave.node, after);
       }
       for (const ContentMask::Branch& branch : content.branches) {
-        const Matcher::State before = matcher.moved(one.place, branch.a, branch.b);
+        const Matcher::State before = matcher.moved(one.location, branch.a, branch.b);
         const Matcher::State at = matcher.step(before, nodes[branch.node].byte);
         if (at != Matcher::kDead) walk_from(branch.node, at);
       }

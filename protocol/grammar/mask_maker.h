@@ -89,7 +89,7 @@ class ReplyConstraint {
   bool is_narrowed() const { return narrowed_; }
 
  private:
-  void find_place();
+  void update_state();
 
   SharedMask within_limit(SharedMask mask);
   SharedMask within_limit_if_known(SharedMask mask) const;
@@ -98,8 +98,8 @@ class ReplyConstraint {
 
   std::shared_ptr<MaskMaker> maker_;
   std::uint64_t epoch_ = 0;
-  Matcher::State state_ = Matcher::kDead;  // after the first `placed_` tokens
-  std::size_t placed_ = 0;
+  Matcher::State state_ = Matcher::kDead;  // after the first `covered_` tokens
+  std::size_t covered_ = 0;
   TokenList tokens_;
   std::size_t max_tokens_ = kUnlimited;
   std::shared_ptr<const ClosingText> closing_;  // the text that completes the reply; null: not decided

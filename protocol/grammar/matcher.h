@@ -21,7 +21,7 @@
 
 #include "protocol/grammar/characters.h"
 #include "protocol/grammar/endings.h"
-#include "protocol/grammar/places.h"
+#include "protocol/grammar/location.h"
 #include "protocol/grammar/program.h"
 #include "protocol/grammar/work_budget.h"
 
@@ -30,8 +30,8 @@ namespace reprise::protocol::grammar {
 /// The rule for the characters of a JSON string or key, independent of the context.
 struct ContentRule {
   std::uint32_t dfa = kNowhere;     // kNowhere: any characters, within the counts below
-  std::uint32_t least = 0;          // minimum characters
-  std::uint32_t most = kUnbounded;  // maximum characters, capped where no token can tell the difference
+  std::uint32_t min = 0;            // minimum characters
+  std::uint32_t max = kUnbounded;   // maximum characters, capped where no token can tell the difference
   std::uint32_t object = kNowhere;  // for keys: the ObjectSpec, if it allows undeclared keys
 
   auto operator<=>(const ContentRule&) const = default;
@@ -79,7 +79,7 @@ class Matcher {
   /// state.
   struct Within {
     ContentRule rule{};
-    Place place{};
+    Location location{};
     std::uint32_t index = 0;  // index among the state's locations
   };
   /// Returns the state's locations within strings that can be treated independently.
@@ -88,8 +88,8 @@ class Matcher {
   State without(State state, const std::vector<Within>& these);
   /// left(): the state after the closing quote, if the automaton accepts with that label. moved(): the state
   /// at another location of the same string.
-  State left(const Place& place, std::uint32_t label);
-  State moved(Place place, std::uint32_t a, std::uint32_t b);
+  State left(const Location& location, std::uint32_t label);
+  State moved(Location location, std::uint32_t a, std::uint32_t b);
   State alone(State state, const Within& one);
 
   /// Returns a short text that completes the reply from this state; nothing if none is known.
@@ -101,7 +101,7 @@ class Matcher {
   static constexpr std::size_t kFew = 6;
 
   struct StateData {
-    std::vector<Place> places{};
+    std::vector<Location> locations{};
     std::unique_ptr<Transitions> next{};  // null: the transitions are in few
     std::array<State, kFew> few{};
     std::array<std::uint8_t, kFew> few_bytes{};
@@ -113,29 +113,29 @@ class Matcher {
 
   State find_step(State state, std::uint8_t byte);
   void keep_step(StateData& data, std::uint8_t byte, State next);
-  State intern(std::vector<Place> open, bool accepts = false);
-  void close(std::vector<Place>& open, std::vector<Place>& places, bool& accepts);
-  bool first_met(const Place& place);
+  State intern(std::vector<Location> open, bool accepts = false);
+  void close(std::vector<Location>& open, std::vector<Location>& locations, bool& accepts);
+  bool first_met(const Location& location);
   void keep_bytes(std::size_t bytes) {
     bytes_ += bytes;
     budget_.take(bytes);
   }
-  void enter(NodeId node, std::uint32_t stack, std::vector<Place>& open) const;
-  void leave(std::uint32_t stack, std::vector<Place>& open, bool& accepts);
-  void advance(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  void advance_string(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  void advance_dfa(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  void advance_embedded(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  void leave_key(const Place& place, std::uint32_t label, std::vector<Place>& open);
-  bool leads_to_free(const Place& place) const;
-  void advance_object(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  void advance_key(const Place& place, std::uint8_t byte, std::vector<Place>& open);
-  void advance_array(const Place& place, std::uint8_t byte, std::vector<Place>& open);
+  void enter(NodeId node, std::uint32_t stack, std::vector<Location>& open) const;
+  void leave(std::uint32_t stack, std::vector<Location>& open, bool& accepts);
+  void advance(const Location& location, std::uint8_t byte, std::vector<Location>& open);
+  void advance_string(const Location& location, std::uint8_t byte, std::vector<Location>& open);
+  void advance_dfa(const Location& location, std::uint8_t byte, std::vector<Location>& open);
+  void advance_embedded(const Location& location, std::uint8_t byte, std::vector<Location>& open);
+  void leave_key(const Location& location, std::uint32_t label, std::vector<Location>& open);
+  bool leads_to_free(const Location& location) const;
+  void advance_object(const Location& location, std::uint8_t byte, std::vector<Location>& open);
+  void advance_key(const Location& location, std::uint8_t byte, std::vector<Location>& open);
+  void advance_array(const Location& location, std::uint8_t byte, std::vector<Location>& open);
 
   const std::shared_ptr<const Program> program_;
   WorkBudget& budget_;
   Stacks stacks_;
-  std::vector<Place> met_;                // locations seen by close(), in order
+  std::vector<Location> met_;             // locations seen by close(), in order
   std::vector<std::uint32_t> met_table_;  // hash table for many locations: 1 + index into met_
   std::vector<StateData> states_;
   std::unordered_multimap<std::uint64_t, State> state_index_;

@@ -105,7 +105,7 @@ class EndFinder {
         return fits(node.arg) && fits(node.next);
       case Op::kRepeat: {
         const RepeatSpec& spec = program_.repeats[node.arg];
-        return (spec.least == 0 || fits(spec.body)) && fits(node.next);
+        return (spec.min == 0 || fits(spec.body)) && fits(node.next);
       }
       case Op::kObject:
         return object_ends(program_.objects[node.arg]) && fits(node.next);
@@ -130,13 +130,13 @@ class EndFinder {
     }
     const bool others =
         std::any_of(spec.others.begin(), spec.others.end(), [this](NodeId value) { return (*this)(value); });
-    return required <= spec.most && spec.least <= spec.most && (others || available >= spec.least);
+    return required <= spec.max && spec.min <= spec.max && (others || available >= spec.min);
   }
 
   bool array_ends(const ArraySpec& spec) const {
-    if (spec.least > spec.most) return false;
+    if (spec.min > spec.max) return false;
     budget_.charge(spec.first.size() / 4);
-    for (std::uint32_t i = 0; i < spec.least; ++i) {
+    for (std::uint32_t i = 0; i < spec.min; ++i) {
       if (!(*this)(spec.item(i))) return false;
       if (i >= spec.first.size()) break;  // further items are all the same
     }
@@ -301,12 +301,12 @@ bool ProgramBuilder::prune() {
   bool lost = false;
   for (auto& list : program_.lists) std::erase_if(list, [&](NodeId id) { return !ends(id); });
   for (RepeatSpec& spec : program_.repeats) {
-    if (!ends(spec.body)) spec.most = 0;
+    if (!ends(spec.body)) spec.max = 0;
   }
   for (ArraySpec& spec : program_.arrays) {
     for (std::uint32_t i = 0; i < spec.first.size(); ++i) {
       if (ends(spec.first[i])) continue;
-      spec.most = std::min(spec.most, i);
+      spec.max = std::min(spec.max, i);
       break;
     }
     if (!ends(spec.rest)) spec.rest = kNowhere;

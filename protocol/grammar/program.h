@@ -49,14 +49,14 @@ struct Node {
 struct JsonStringSpec {
   // over the unescaped characters; kNowhere: any characters, limited by the counts
   std::uint32_t dfa = kNowhere;
-  std::uint32_t least = 0;  // minimum characters
-  std::uint32_t most = kUnbounded;
+  std::uint32_t min = 0;  // minimum characters
+  std::uint32_t max = kUnbounded;
 };
 
 struct RepeatSpec {
   NodeId body = 0;
-  std::uint32_t least = 0;
-  std::uint32_t most = kUnbounded;
+  std::uint32_t min = 0;
+  std::uint32_t max = kUnbounded;
 };
 
 struct ObjectSpec {
@@ -76,8 +76,8 @@ struct ObjectSpec {
     bool others = false;
   };
   std::vector<Reach> reach{};
-  std::uint32_t least = 0;  // minimum members
-  std::uint32_t most = kUnbounded;
+  std::uint32_t min = 0;  // minimum members
+  std::uint32_t max = kUnbounded;
   /// If `property` is present, `needs` must be too.
   struct Need {
     std::uint32_t property = 0;
@@ -89,11 +89,11 @@ struct ObjectSpec {
 struct ArraySpec {
   std::vector<NodeId> first{};  // nodes of the first items
   NodeId rest = kNowhere;       // node of the further items; kNowhere: none
-  std::uint32_t least = 0;
-  std::uint32_t most = kUnbounded;
+  std::uint32_t min = 0;
+  std::uint32_t max = kUnbounded;
 
   NodeId item(std::uint32_t index) const {
-    if (index >= most) return kNowhere;
+    if (index >= max) return kNowhere;
     return index < first.size() ? first[index] : rest;
   }
 };

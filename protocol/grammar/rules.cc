@@ -113,14 +113,14 @@ class RuleBuilder {
   }
 
   NodeId item(const RuleItem& item, NodeId next) {
-    if (item.least == 1 && item.most == 1) return once(item, next);
+    if (item.min == 1 && item.max == 1) return once(item, next);
     const NodeId body = once(item, builder_.end());
-    return builder_.repeat({.body = body, .least = item.least, .most = item.most}, next);
+    return builder_.repeat({.body = body, .min = item.min, .max = item.max}, next);
   }
 
   bool is_nullable(const RuleItem& item) const {
     builder_.budget().charge();
-    if (item.least == 0) return true;
+    if (item.min == 0) return true;
     switch (item.kind) {
       case RuleItem::Kind::kLiteral:
         return item.text.empty();
@@ -354,13 +354,13 @@ class GbnfReader {
         item.kind = RuleItem::Kind::kRule;
         item.text = word();
         if (item.text.empty()) return items;
-        const std::size_t behind = at_;
+        const std::size_t after = at_;
         skip(false);
         if (take("::=")) {
           at_ = before;
           return items;
         }
-        at_ = behind;
+        at_ = after;
       }
       repetition(item);
       held_.add(2 * sizeof item + item.text.size() + item.chars.ranges().size() * sizeof(CharRange));
@@ -420,12 +420,12 @@ class GbnfReader {
 
   void repetition(RuleItem& item) {
     if (take("*")) {
-      item.least = 0;
-      item.most = kUnbounded;
+      item.min = 0;
+      item.max = kUnbounded;
     } else if (take("+")) {
-      item.most = kUnbounded;
+      item.max = kUnbounded;
     } else if (take("?")) {
-      item.least = 0;
+      item.min = 0;
     } else if (take("{")) {
       const auto count = [this]() -> std::optional<std::uint32_t> {
         skip(true);
@@ -438,13 +438,13 @@ class GbnfReader {
         skip(true);
         return value;
       };
-      const auto least = count();
+      const auto min = count();
       const bool comma = take(",");
-      const auto most = comma ? count() : least;
-      if (!take("}") || (!least && !most)) fail("a repetition that is none");
-      item.least = least.value_or(0);
-      item.most = most.value_or(kUnbounded);
-      if (item.most < item.least) fail("a repetition whose bounds are in the wrong order");
+      const auto max = comma ? count() : min;
+      if (!take("}") || (!min && !max)) fail("a repetition that is none");
+      item.min = min.value_or(0);
+      item.max = max.value_or(kUnbounded);
+      if (item.max < item.min) fail("a repetition whose bounds are in the wrong order");
     }
   }
 

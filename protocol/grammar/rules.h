@@ -27,8 +27,8 @@ struct RuleItem {
   CharSet chars{};
   std::uint32_t number = 0;
   std::vector<std::vector<RuleItem>> group{};  // alternatives, each a sequence
-  std::uint32_t least = 1;                     // minimum repetitions
-  std::uint32_t most = 1;
+  std::uint32_t min = 1;                       // minimum repetitions
+  std::uint32_t max = 1;
   std::uint32_t line = 0;  // in the grammar's text; 0: unknown
 };
 using RuleChoice = std::vector<std::vector<RuleItem>>;

@@ -273,19 +273,19 @@ std::vector<SchemaSet> SchemaParts::exclusive(const Json& options, const Open& o
 // -- properties of an alternative
 
 std::uint32_t SchemaParts::max_of(const Alternative& part, const char* keyword) const {
-  std::uint32_t most = kUnbounded;
+  std::uint32_t max = kUnbounded;
   for (const Schema base : part.bases) {
-    if (const Json* value = base->find(keyword)) most = std::min(most, whole_number(keyword, *value));
+    if (const Json* value = base->find(keyword)) max = std::min(max, whole_number(keyword, *value));
   }
-  return most;
+  return max;
 }
 
-std::uint32_t SchemaParts::least_of(const Alternative& part, const char* keyword) const {
-  std::uint32_t least = 0;
+std::uint32_t SchemaParts::min_of(const Alternative& part, const char* keyword) const {
+  std::uint32_t min = 0;
   for (const Schema base : part.bases) {
-    if (const Json* value = base->find(keyword)) least = std::max(least, whole_number(keyword, *value));
+    if (const Json* value = base->find(keyword)) min = std::max(min, whole_number(keyword, *value));
   }
-  return least;
+  return min;
 }
 
 SchemaSet SchemaParts::of_property(const Alternative& part, const std::string& name) {
@@ -333,14 +333,14 @@ SchemaSet SchemaParts::of_item(const Alternative& part, std::size_t index) const
 }
 
 std::size_t SchemaParts::first_items(const Alternative& part) const {
-  std::size_t most = 0;
+  std::size_t max = 0;
   for (const Schema base : part.bases) {
     for (const char* keyword : {"items", "prefixItems"}) {
       const Json* items = base->find(keyword);
-      if (items != nullptr && items->is_array()) most = std::max(most, items->size());
+      if (items != nullptr && items->is_array()) max = std::max(max, items->size());
     }
   }
-  return most;
+  return max;
 }
 
 std::vector<std::string> SchemaParts::required(const Alternative& part) const {
@@ -424,9 +424,9 @@ bool SchemaParts::add_string_parts(const Alternative& part, CharProduct& product
       if (!texts.empty()) product.add(negated_part(names_part(texts, budget)));
     }
   }
-  const std::uint32_t least = least_of(part, "minLength");
-  const std::uint32_t most = max_of(part, "maxLength");
-  if (least > 0 || most != kUnbounded) product.add(length_part(least, most));
+  const std::uint32_t min = min_of(part, "minLength");
+  const std::uint32_t max = max_of(part, "maxLength");
+  if (min > 0 || max != kUnbounded) product.add(length_part(min, max));
   return !product.empty();
 }
 
@@ -764,9 +764,9 @@ bool SchemaParts::disjoint_objects(const Alternative& a, const Alternative& b, s
 
 bool SchemaParts::disjoint_arrays(const Alternative& a, const Alternative& b, std::size_t depth) {
   const Alternative together = both(a, b);
-  const std::uint32_t least = least_of(together, "minItems");
-  if (least > max_of(together, "maxItems")) return true;
-  if (least == 0 || depth >= kMaxAlternativeDepth) return false;
+  const std::uint32_t min = min_of(together, "minItems");
+  if (min > max_of(together, "maxItems")) return true;
+  if (min == 0 || depth >= kMaxAlternativeDepth) return false;
   return disjoint(loose_alternatives(of_item(a, 0)), loose_alternatives(of_item(b, 0)), depth + 1);
 }
 

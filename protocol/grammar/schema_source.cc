@@ -36,14 +36,14 @@ std::string pointer_part(std::string_view part) {
 }
 
 // Returns whether the count is within the bounds of two keywords.
-bool within(const Json& schema, const char* least, double count, const char* most) {
+bool within(const Json& schema, const char* min, double count, const char* max) {
   const auto bound = [&](const char* keyword) -> const Json* {
     const Json* found = schema.find(keyword);
     if (found != nullptr && !found->is_number()) fail_at(keyword, "must be a number");
     return found;
   };
-  if (const Json* low = bound(least); low != nullptr && count < low->as_double()) return false;
-  const Json* high = bound(most);
+  if (const Json* low = bound(min); low != nullptr && count < low->as_double()) return false;
+  const Json* high = bound(max);
   return high == nullptr || count <= high->as_double();
 }
 

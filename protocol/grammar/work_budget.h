@@ -47,15 +47,15 @@ using IsWanted = std::function<bool()>;
 
 class WorkBudget {
  public:
-  struct Most {
+  struct Bounds {
     std::uint64_t steps = 0;
     std::size_t bytes = 0;
     double seconds = 0;  // CPU time of the thread; 0: unlimited
   };
 
   /// `work` is its name in errors, such as "compiling it".
-  WorkBudget(const char* work, const Limits& limits, const Most& most)
-      : limits_(limits), work_(work), most_(most) {
+  WorkBudget(const char* work, const Limits& limits, const Bounds& bounds)
+      : limits_(limits), work_(work), bounds_(bounds) {
     begin({});
   }
   WorkBudget(const WorkBudget&) = delete;
@@ -64,11 +64,11 @@ class WorkBudget {
   /// Starts a new piece of work with all counters reset and at most `max_steps` steps.
   void begin(IsWanted wanted, std::uint64_t max_steps = UINT64_MAX) {
     wanted_ = std::move(wanted);
-    max_steps_ = std::min(most_.steps, max_steps);
+    max_steps_ = std::min(bounds_.steps, max_steps);
     steps_ = 0;
     next_look_ = std::min(kBetweenLooks, max_steps_ + 1);
     bytes_ = 0;
-    has_begun_ = most_.seconds > 0;
+    has_begun_ = bounds_.seconds > 0;
     if (has_begun_) began_ = thread_seconds();
   }
 
@@ -84,7 +84,7 @@ class WorkBudget {
   /// Charges memory until the work ends; use Held for temporary memory.
   void take(std::size_t bytes) {
     bytes_ += bytes;
-    if (bytes_ > most_.bytes) fail_bytes();
+    if (bytes_ > bounds_.bytes) fail_bytes();
     charge(1 + bytes / kBytesPerStep);
   }
 
@@ -145,15 +145,15 @@ class WorkBudget {
       throw GrammarError(std::string(work_) + " takes more than " + std::to_string(max_steps_) + " steps");
     if (wanted_ && !wanted_()) throw GrammarError("the client has disconnected");
     if (has_begun_) {
-      if (thread_seconds() - began_ > most_.seconds) {
+      if (thread_seconds() - began_ > bounds_.seconds) {
         throw GrammarError(std::string(work_) + " takes longer than " +
-                           std::to_string(static_cast<int>(most_.seconds)) + " s");
+                           std::to_string(static_cast<int>(bounds_.seconds)) + " s");
       }
     }
     next_look_ = std::min(steps_ + kBetweenLooks, max_steps_ + 1);
   }
   [[noreturn]] void fail_bytes() const {
-    throw GrammarError(std::string(work_) + " needs more than " + std::to_string(most_.bytes >> 20) +
+    throw GrammarError(std::string(work_) + " needs more than " + std::to_string(bounds_.bytes >> 20) +
                        " MiB of memory");
   }
   [[noreturn]] void fail_depth() const {
@@ -162,7 +162,7 @@ class WorkBudget {
 
   const Limits limits_;
   const char* const work_;
-  const Most most_;
+  const Bounds bounds_;
   IsWanted wanted_;
   double began_ = 0;
   bool has_begun_ = false;

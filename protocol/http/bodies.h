@@ -35,7 +35,7 @@ class BodyBudget {
   BodyBudget(const BodyBudget&) = delete;
   BodyBudget& operator=(const BodyBudget&) = delete;
 
-  bool has_room(std::size_t bytes) const { return bytes <= bytes_ - held_; }
+  bool has_capacity(std::size_t bytes) const { return bytes <= bytes_ - held_; }
   std::size_t held() const { return held_; }
 
  private:
@@ -55,7 +55,7 @@ class BodyLease {
   /// Returns false, without effect, if the budget is exhausted.
   bool grow_to(std::size_t bytes) {
     if (bytes <= held_) return true;
-    if (!budget_->has_room(bytes - held_)) return false;
+    if (!budget_->has_capacity(bytes - held_)) return false;
     budget_->held_ += bytes - held_;
     held_ = bytes;
     return true;
@@ -78,10 +78,10 @@ struct ParseCall {
   bool deletes = false;
 };
 
-/// Parses the body for its endpoint; returns the call or the error. Pure.
+/// Parses the body for its endpoint; returns the call or the error.
 ParsedCall parse_call(const ParseCall& job, const BodyLimits& limits);
 
-/// Sent to itself: parse the next body.
+/// The message by which a parser tells itself to parse the next body.
 struct ParseNext {};
 
 class BodyParser : public runtime::Actor {

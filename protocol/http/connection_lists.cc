@@ -71,18 +71,18 @@ void SenderList::remove(Entry& entry) {
   --list.size_;
 }
 
-bool SenderList::make_room(std::size_t at_least, TimePoint now) {
-  const auto most = std::max_element(senders_.begin(), senders_.end(), [](const auto& a, const auto& b) {
+bool SenderList::close_one(std::size_t at_least, TimePoint now) {
+  const auto largest = std::max_element(senders_.begin(), senders_.end(), [](const auto& a, const auto& b) {
     return a.second.entries.size() < b.second.entries.size();
   });
-  if (most == senders_.end() || most->second.entries.size() < at_least) return false;
+  if (largest == senders_.end() || largest->second.entries.size() < at_least) return false;
   // Compares the bytes missing against the expected speed, so that a fast upload is not stopped just because
   // it is long.
   const auto arrears = [&](const Entry& entry) {
     const double seconds = std::chrono::duration<double>(now - entry.began_).count();
     return seconds * kOrdinarySpeed - static_cast<double>(entry.bytes_);
   };
-  auto& entries = most->second.entries;
+  auto& entries = largest->second.entries;
   const auto slowest = std::max_element(entries.begin(), entries.end(), [&](const Entry& a, const Entry& b) {
     return arrears(a) < arrears(b);
   });

@@ -38,7 +38,7 @@ class WaitingList {
     if (waiting.is_linked()) waiting.unlink();
   }
   /// Closes the connection that has been idle longest; returns false if the list is empty.
-  bool make_room() {
+  bool close_one() {
     if (list_.empty()) return false;
     list_.front().close_for_newcomer();
     return true;
@@ -58,7 +58,7 @@ struct SenderNetwork {
 SenderNetwork network_of(const boost::asio::ip::address& address);
 
 /// Connections whose request head or body is still arriving, grouped by client network. When all connections
-/// are in use, make_room() stops the slowest request of the network with the most of them, so an address that
+/// are in use, close_one() stops the slowest request of the network with the most of them, so an address that
 /// starts many requests and finishes none cannot lock out others.
 class SenderList {
  public:
@@ -97,7 +97,7 @@ class SenderList {
 
   /// Stops the slowest request of the network with the most entries. Returns false if that network has fewer
   /// than `at_least`.
-  bool make_room(std::size_t at_least, runtime::TimePoint now);
+  bool close_one(std::size_t at_least, runtime::TimePoint now);
 
   std::size_t size() const { return size_; }
   std::size_t size_of(const SenderNetwork& network) const;

@@ -82,7 +82,8 @@ Task<bool> Exchange::respond(HttpResponse response) {
 Task<bool> Exchange::refuse(Error error) {
   record_.outcome = shown(error).code;
   HttpResponse response = error_response(error, route_.dialect());
-  if (error.kind == ErrorKind::kMethodNotAllowed) response.headers.emplace_back("Allow", route_.allowed_methods());
+  if (error.kind == ErrorKind::kMethodNotAllowed)
+    response.headers.emplace_back("Allow", route_.allowed_methods());
   if (error.kind == ErrorKind::kUpgradeRequired) response.headers.emplace_back("Upgrade", "HTTP/1.1");
   auto responding = respond(std::move(response));
   const bool sent = co_await responding;

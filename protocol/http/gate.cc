@@ -167,7 +167,7 @@ std::optional<Error> objection_to(const HttpRequest& request, Seat seat, const R
   if (route.for_operators && route.method == HttpMethod::kPost) {
     if (auto rejection = operator_site_objection(request, context.options)) return rejection;
   }
-  if (!context.body_budget.has_room(declared_length(request))) {
+  if (!context.body_budget.has_capacity(declared_length(request))) {
     return server_busy("the server has reached its limit of unprocessed request bodies");
   }
   return std::nullopt;
@@ -220,18 +220,18 @@ Admission admission_of(const HttpRequest& request, Seat seat, const ServerContex
 
 namespace {
 
-Error too_many_requests(std::uint32_t most) {
+Error too_many_requests(std::uint32_t max) {
   return {.kind = ErrorKind::kOverloaded,
           .message = "the server has reached its limit of requests answered at once (http.max_requests): " +
-                     std::to_string(most),
+                     std::to_string(max),
           .code = "too_many_requests"};
 }
 
 /// The request alone exceeds the limit, so a retry cannot succeed.
-Error never_fits(std::uint64_t wanted, std::uint32_t most) {
+Error never_fits(std::uint64_t wanted, std::uint32_t max) {
   return {.kind = ErrorKind::kInvalid,
           .message = "n: the request asks for " + std::to_string(wanted) +
-                     " replies at once; the server's limit is " + std::to_string(most),
+                     " replies at once; the server's limit is " + std::to_string(max),
           .param = "n",
           .code = "too_many"};
 }
@@ -252,12 +252,12 @@ Error over_limit(const OverLimit& over, const Tenant& tenant) {
 
 }  // namespace
 
-std::optional<Error> CountedWork::full(const ServerContext& context) {
+std::optional<Error> WorkReservation::full(const ServerContext& context) {
   if (context.generations < context.options.requests) return std::nullopt;
   return too_many_requests(context.options.requests);
 }
 
-std::optional<Error> CountedWork::enter(std::uint32_t requests) {
+std::optional<Error> WorkReservation::enter(std::uint32_t requests) {
   if (const auto over = context_.meter.enter(tenant_, requests, runtime::Clock::now())) {
     return over_limit(*over, tenant_);
   }
@@ -265,17 +265,17 @@ std::optional<Error> CountedWork::enter(std::uint32_t requests) {
   return std::nullopt;
 }
 
-std::optional<Error> CountedWork::enter_text() {
+std::optional<Error> WorkReservation::enter_text() {
   return enter(1);
 }
 
-std::optional<Error> CountedWork::enter_replies(std::uint32_t prompts, std::uint32_t n) {
+std::optional<Error> WorkReservation::enter_replies(std::uint32_t prompts, std::uint32_t n) {
   const std::uint64_t wanted = std::uint64_t{prompts} * n;
-  const std::uint32_t most = context_.options.requests;
-  if (wanted > most) return never_fits(wanted, most);
+  const std::uint32_t max = context_.options.requests;
+  if (wanted > max) return never_fits(wanted, max);
   const auto count = static_cast<std::uint32_t>(wanted);
   if (tenant_.requests > 0 && count > tenant_.requests) return never_fits(count, tenant_.requests);
-  if (count > most - context_.generations) return too_many_requests(most);
+  if (count > max - context_.generations) return too_many_requests(max);
   if (auto over = enter(count)) return over;
   replies_ = count;
   account_.expect_prompts(prompts);
@@ -284,7 +284,7 @@ std::optional<Error> CountedWork::enter_replies(std::uint32_t prompts, std::uint
   return std::nullopt;
 }
 
-void CountedWork::leave() {
+void WorkReservation::leave() {
   const std::uint32_t entered = std::exchange(entered_, 0);
   if (entered == 0) return;
   if (replies_ > 0) {

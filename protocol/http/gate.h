@@ -13,7 +13,7 @@
 // - Origin must be the server's own or listed in cors_origins; "localhost" and "*" there do not count.
 // - Content-Type must be application/json, which no HTML form can send.
 //
-// Threading: the server's loop; the functions about origins are pure.
+// Threading: the server's loop.
 
 #include <atomic>
 #include <cstdint>
@@ -43,13 +43,13 @@ Admission admission_of(const HttpRequest& request, Seat seat, const ServerContex
 
 /// The work of one request, counted against the limits of the server and of its tenant from one of the enter
 /// functions until leave() or the destructor, which charges the tenant for it.
-class CountedWork {
+class WorkReservation {
  public:
   /// Both must outlive this.
-  CountedWork(ServerContext& context, const Tenant& tenant) : context_(context), tenant_(tenant) {}
-  ~CountedWork() { leave(); }
-  CountedWork(const CountedWork&) = delete;
-  CountedWork& operator=(const CountedWork&) = delete;
+  WorkReservation(ServerContext& context, const Tenant& tenant) : context_(context), tenant_(tenant) {}
+  ~WorkReservation() { leave(); }
+  WorkReservation(const WorkReservation&) = delete;
+  WorkReservation& operator=(const WorkReservation&) = delete;
 
   /// Returns the error for a further request for text if no reply can be counted, even before its body is
   /// parsed.

@@ -271,7 +271,7 @@ class Generation {
   const std::unique_ptr<GenerationCall> call_;
   ApiRequest& request_;
   ChatFormatPtr chat_;  // the requested model's; null: no chat, or unknown model
-  CountedWork counted_;
+  WorkReservation reservation_;
   StreamReader<Event> events_;
 
   std::unique_ptr<Reply> reply_;
@@ -288,17 +288,17 @@ Generation::Generation(Exchange& exchange, const Tenant& tenant, std::unique_ptr
       tenant_(tenant),
       call_(std::move(call)),
       request_(call_->request),
-      counted_(context_, tenant) {}
+      reservation_(context_, tenant) {}
 
 Generation::~Generation() {
   leave();
 }
 
 void Generation::leave() {
-  counted_.leave();
+  reservation_.leave();
   RequestRecord& record = exchange_.record();
   if (admitted_ && !record.usage) {
-    record.usage = counted_.account().heard();
+    record.usage = reservation_.account().heard();
     record.broken_off = true;
   }
 }
@@ -313,7 +313,7 @@ void Generation::complete_request() {
   generate.origin.tenant = tenant_.name;
   generate.origin.tenant_share = tenant_.state_share;
   generate.origin.priority = priority_for(tenant_, request_.priority);
-  generate.origin.text_time = counted_.text_time();
+  generate.origin.text_time = reservation_.text_time();
   generate.origin.trace = exchange_.trace();
   note_idle_budget();
   exchange_.record().stream = request_.stream;
@@ -337,7 +337,7 @@ void Generation::note_idle_budget() {
 
 Task<bool> Generation::run() {
   const auto prompts = static_cast<std::uint32_t>(1 + request_.further_prompts.size());
-  std::optional<Error> refused = counted_.enter_replies(prompts, request_.generate.n);
+  std::optional<Error> refused = reservation_.enter_replies(prompts, request_.generate.n);
   ReplyContext context{.id = new_id()};
   if (!refused) {
     complete_request();
@@ -387,7 +387,7 @@ Task<std::optional<Error>> Generation::prepare(ReplyContext& context) {
 Task<Outcome<std::string, Error>> Generation::rendered() {
   RenderRequest render{.model = request_.generate.model,
                        .chat = std::get<ChatPrompt>(request_.generate.prompt),
-                       .caller = counted_.caller()};
+                       .caller = reservation_.caller()};
   auto asking = context_.service.render(std::move(render));
   Result<Answer<Rendered>> answer = co_await asking;
   if (!answer.ok()) co_return unanswered_error(answer.error());
@@ -495,7 +495,7 @@ Task<bool> Generation::run_whole() {
 }
 
 bool Generation::take(Event& event) {
-  counted_.account().see(event);
+  reservation_.account().see(event);
   if (const auto* failed = std::get_if<Failed>(&event)) {
     fail(failed->error);
     return false;
@@ -522,7 +522,7 @@ bool Generation::take(Event& event) {
     done->usage.unknown_fields = std::move(request_.unknown_fields);
     reply_->done(*done, out_);
     exchange_.record().usage = done->usage;
-    context_.metrics.reply_done(exchange_.record().model, counted_.replies(), done->usage);
+    context_.metrics.reply_done(exchange_.record().model, reservation_.replies(), done->usage);
     return false;
   }
   return true;
@@ -562,20 +562,20 @@ Task<bool> Generation::give_up() {
 // -- questions
 
 Task<bool> answer_question(Exchange& exchange, const Tenant& tenant, std::unique_ptr<Question> question) {
-  CountedWork counted(exchange.context(), tenant);
+  WorkReservation reservation(exchange.context(), tenant);
   if (question->is_text_work()) {
-    if (std::optional<Error> over = counted.enter_text()) {
+    if (std::optional<Error> over = reservation.enter_text()) {
       auto refusing = exchange.refuse(std::move(*over));
       const bool refused = co_await refusing;
       co_return refused;
     }
-    question->caller = counted.caller();
+    question->caller = reservation.caller();
   }
   auto answering = question->answer(exchange.context().service);
   Question::Answered answer = co_await answering;
   exchange.record().unknown_fields = question->unknown_fields;
   if (answer.ok()) append_unknown_fields(question->unknown_fields, *answer);
-  counted.leave();  // before the answer is written: the client may send its next request at once
+  reservation.leave();  // before the answer is written: the client may send its next request at once
   auto responding =
       answer.ok() ? exchange.respond(json_response(std::move(*answer))) : exchange.refuse(answer.error());
   const bool sent = co_await responding;
@@ -595,7 +595,7 @@ Task<bool> answer_call(Exchange& exchange, const Tenant& tenant) {
   const Route& route = exchange.route();
   std::optional<ParsedCall> parsed;
   std::optional<Error> full;
-  if (route.generates) full = CountedWork::full(context);
+  if (route.generates) full = WorkReservation::full(context);
   if (full) {
     parsed = std::move(*full);
   } else {

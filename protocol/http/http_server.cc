@@ -374,7 +374,7 @@ Task<void> Listener::accept() {
     if (closing_) break;
     if (!socket.ok()) {
       log_line(LogLevel::kError, "accept: " + socket.error().describe());
-      context_->waiting.make_room();
+      context_->waiting.close_one();
       auto pausing = runtime::sleep_for(kPauseAfterError);
       const Result<void> rested = co_await pausing;
       continue;
@@ -402,13 +402,13 @@ std::optional<Seat> Listener::free_seat() {
   if (open_.size() - in_reserve_ < options.connections) return Seat::kRegular;
   // A network that fills the seats with unfinished requests loses one before idle connections do.
   const TimePoint now = Clock::now();
-  if (context_->senders.make_room(options.connections / kCrowd + 1, now) || context_->waiting.make_room() ||
-      context_->senders.make_room(1, now)) {
+  if (context_->senders.close_one(options.connections / kCrowd + 1, now) || context_->waiting.close_one() ||
+      context_->senders.close_one(1, now)) {
     context_->metrics.gave_way();
     return Seat::kRegular;
   }
   if (in_reserve_ < options.reserved_connections) return Seat::kReserve;
-  if (context_->waiting_in_reserve.make_room()) {
+  if (context_->waiting_in_reserve.close_one()) {
     context_->metrics.gave_way();
     return Seat::kReserve;
   }

@@ -27,7 +27,7 @@
 
 namespace reprise::protocol {
 
-/// An io_context and the one thread that runs it: the executor of a server's sockets and connections. Any thread.
+/// An io_context and the one thread that runs it: the executor of a server's sockets and connections.
 ///
 /// Must be made before the actor system that uses it, and outlive its stop.
 class IoLoop {

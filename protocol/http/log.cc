@@ -25,7 +25,7 @@
 namespace reprise::protocol {
 namespace {
 
-constexpr std::size_t kBytesOfALine = 64;  // approximate overhead beside its text
+constexpr std::size_t kBytesOfALine = 64;  // approximate overhead of a buffered line in addition to its text
 
 class Lines {
  public:
@@ -61,9 +61,9 @@ class Lines {
   bool torn_ = false;
 };
 
-/// Writes lines to a file descriptor from a thread of its own for as long as the process lives, so that a slow, stuck or gone reader costs
-/// lines, not time: put() never waits, the buffer is bounded, and lines that do not fit or cannot be written
-/// are counted and replaced by a notice.
+/// Writes lines to a file descriptor from a thread of its own, so that a slow or stuck reader costs lines,
+/// not time. put() never waits. The buffer is bounded; lines that do not fit or cannot be written are counted
+/// and replaced by a notice.
 ///
 /// Threading: any thread. The writing thread may block in the kernel without limit: only flush() waits for
 /// it, up to its time limit, and the thread ends with the process.

@@ -1,7 +1,7 @@
 #pragma once
 // The server's log on stderr: one line per event, "TIME LEVEL words key=value …" or a JSON object. Text from
 // clients is quoted. Logging never waits for the reader of stderr: about 1 MiB of lines is buffered; further
-// lines are dropped and counted, and a notice in the log takes their place.
+// lines are dropped, and a notice in the log has their number.
 //
 // Threading: any thread.
 

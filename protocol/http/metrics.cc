@@ -40,15 +40,15 @@ prometheus::MetricFamily family_of(const Figure& figure) {
 
 std::vector<prometheus::MetricFamily> families_of(const std::vector<Figure>& figures) {
   std::vector<prometheus::MetricFamily> families;
-  std::map<std::string_view, std::size_t> places;
+  std::map<std::string_view, std::size_t> indices;
   for (const Figure& figure : figures) {
-    const auto [place, is_new] = places.emplace(figure.name, families.size());
+    const auto [index, is_new] = indices.emplace(figure.name, families.size());
     if (is_new) families.push_back(family_of(figure));
     prometheus::ClientMetric metric;
     for (const auto& [name, value] : figure.labels) metric.label.push_back({name, value});
     metric.counter.value = figure.value;
     metric.gauge.value = figure.value;
-    families[place->second].metric.push_back(std::move(metric));
+    families[index->second].metric.push_back(std::move(metric));
   }
   return families;
 }

@@ -5,7 +5,7 @@
 // The files of the web page are embedded at build time and served with an ETag and a content security policy
 // that allows only the page's own scripts and no external resources.
 //
-// Threading: page_answer() runs on the server's loop; the other functions are pure.
+// Threading: page_answer() runs on the server's loop.
 
 #include <span>
 #include <string_view>

@@ -21,7 +21,7 @@ namespace reprise::protocol {
 /// Rejects heads with ambiguous framing that Beast accepts. A proxy and this server must agree where a
 /// request ends (request smuggling); where RFC 9112 permits either repair or rejection, this rejects unless:
 ///
-///   Transfer-Encoding       at most once, exactly "chunked", not in HTTP/1.0, not together with Content-Length
+///   Transfer-Encoding       at most once, exactly "chunked", not in HTTP/1.0, not with Content-Length
 ///   Content-Length          at most once, digits only
 ///   Host                    at most once
 ///   no folded header lines (obs-fold)

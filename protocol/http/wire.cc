@@ -27,7 +27,7 @@ Task<void> Wire::pump() {
   while (discarded_ <= limits_.flood) {
     const bool may_rest = !answering_ && !closing_;
     if (may_rest && inflow_.size() >= limits_.inflow) {
-      auto resting = room_.wait();
+      auto resting = capacity_.wait();
       const Result<void> rested = co_await resting;
       continue;
     }
@@ -55,12 +55,12 @@ void Wire::keep_or_discard(std::string_view bytes) {
 
 void Wire::consume(std::size_t bytes) {
   inflow_.erase(0, bytes);
-  if (inflow_.size() < limits_.inflow) room_.signal();
+  if (inflow_.size() < limits_.inflow) capacity_.signal();
 }
 
 void Wire::begin_answer() {
   answering_ = true;
-  room_.signal();
+  capacity_.signal();
 }
 
 Task<bool> Wire::more(TimePoint deadline) {

@@ -82,8 +82,8 @@ class Wire {
   std::uint64_t discarded_ = 0;
   std::uint64_t written_ = 0;
   runtime::CancelSource gone_;
-  runtime::Event input_;  // input arrived or ended, or a wait is interrupted
-  runtime::Event room_;
+  runtime::Event input_;     // input arrived or ended, or a wait is interrupted
+  runtime::Event capacity_;  // the pump may read again: below the limit, or answering
 };
 
 }  // namespace reprise::protocol

@@ -46,9 +46,9 @@ struct TemplateError {
 
   /// Returns for example "line 12: 'foo' is undefined".
   std::string describe() const {
-    std::string place = line > 0 ? "line " : "";
-    if (line > 0) place.append(std::to_string(line)).append(": ");
-    return place += reason;
+    std::string text = line > 0 ? "line " : "";
+    if (line > 0) text.append(std::to_string(line)).append(": ");
+    return text += reason;
   }
 };
 

@@ -240,11 +240,11 @@ constexpr std::array<const char*, 12> kMonths = {"January",   "February", "March
 
 std::string number(int value, int width, char flag) {
   char digits[16];
-  const int least = flag == '-' ? 1 : width;
+  const int min_width = flag == '-' ? 1 : width;
   if (flag == '_') {
-    std::snprintf(digits, sizeof digits, "%*d", least, value);
+    std::snprintf(digits, sizeof digits, "%*d", min_width, value);
   } else {
-    std::snprintf(digits, sizeof digits, "%0*d", least, value);
+    std::snprintf(digits, sizeof digits, "%0*d", min_width, value);
   }
   return digits;
 }

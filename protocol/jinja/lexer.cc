@@ -24,7 +24,7 @@ int digit_of(char c) {
 
 // Returns the offset after digits of the base with single underscores between them; `leading`: also one
 // before.
-std::size_t behind_digits(std::string_view text, std::size_t at, int base, bool leading) {
+std::size_t end_of_digits(std::string_view text, std::size_t at, int base, bool leading) {
   const std::size_t start = at;
   while (at < text.size()) {
     if (digit_of(text[at]) < base) {
@@ -56,25 +56,25 @@ int base_of(std::string_view text) {
 std::size_t integer_length(std::string_view text) {
   if (text.empty() || digit_of(text[0]) > 9) return 0;
   if (const int base = base_of(text); base != 10) {
-    const std::size_t end = behind_digits(text, 2, base, true);
+    const std::size_t end = end_of_digits(text, 2, base, true);
     if (end > 2) return end;
   }
-  if (text[0] != '0') return behind_digits(text, 0, 10, false);
-  return behind_digits(text, 0, 1, false);  // 0, 00, 0_0
+  if (text[0] != '0') return end_of_digits(text, 0, 10, false);
+  return end_of_digits(text, 0, 1, false);  // 0, 00, 0_0
 }
 
 std::size_t float_length(std::string_view text) {
-  const std::size_t whole = behind_digits(text, 0, 10, false);
+  const std::size_t whole = end_of_digits(text, 0, 10, false);
   if (whole == 0) return 0;
   std::size_t end = whole;
   if (end < text.size() && text[end] == '.') {
-    const std::size_t fraction = behind_digits(text, end + 1, 10, false);
+    const std::size_t fraction = end_of_digits(text, end + 1, 10, false);
     if (fraction > end + 1) end = fraction;
   }
   if (end < text.size() && (text[end] == 'e' || text[end] == 'E')) {
     std::size_t digits = end + 1;
     if (digits < text.size() && (text[digits] == '+' || text[digits] == '-')) ++digits;
-    const std::size_t exponent = behind_digits(text, digits, 10, false);
+    const std::size_t exponent = end_of_digits(text, digits, 10, false);
     if (exponent > digits) end = exponent;
   }
   return end > whole ? end : 0;
@@ -184,7 +184,7 @@ class Lexer {
 
   bool looking_at(std::string_view word) const { return source_.substr(at_).starts_with(word); }
 
-  std::size_t behind_space(std::size_t at) const {
+  std::size_t end_of_space(std::size_t at) const {
     while (at < source_.size()) {
       std::size_t next = at;
       if (!is_space(next_code_point(source_, next))) break;
@@ -261,10 +261,10 @@ class Lexer {
 
   // Returns the offset after `{% raw %}`; nothing for other tags.
   std::optional<std::size_t> raw_begin(std::size_t tag) const {
-    std::size_t at = behind_space(tag + 2 + (sign_at(tag + 2) != 0));
+    std::size_t at = end_of_space(tag + 2 + (sign_at(tag + 2) != 0));
     if (!source_.substr(at).starts_with("raw")) return std::nullopt;
-    at = behind_space(at + 3);
-    if (source_.substr(at).starts_with("-%}")) return behind_space(at + 3);
+    at = end_of_space(at + 3);
+    if (source_.substr(at).starts_with("-%}")) return end_of_space(at + 3);
     if (source_.substr(at).starts_with("%}")) return at + 2;
     return std::nullopt;
   }
@@ -272,9 +272,9 @@ class Lexer {
   void read_raw() {
     for (std::size_t tag = source_.find("{%", at_); tag != source_.npos; tag = source_.find("{%", tag + 1)) {
       const char sign = sign_at(tag + 2);
-      std::size_t at = behind_space(tag + 2 + (sign != 0));
+      std::size_t at = end_of_space(tag + 2 + (sign != 0));
       if (!source_.substr(at).starts_with("endraw")) continue;
-      at = behind_space(at + 6);
+      at = end_of_space(at + 6);
       const auto end = block_end(at);
       if (!end) continue;
       add_data(before_tag(source_.substr(at_, tag - at_), sign, false), tag);
@@ -289,7 +289,7 @@ class Lexer {
     if (close == source_.npos) fail_here("Missing end of comment tag");
     std::size_t end = close + 2;
     if (close > at_ && source_[close - 1] == '-') {
-      end = behind_space(end);
+      end = end_of_space(end);
     } else if (!(close > at_ && source_[close - 1] == '+') && end < source_.size() && source_[end] == '\n') {
       ++end;
     }
@@ -300,7 +300,7 @@ class Lexer {
   std::optional<std::size_t> block_end(std::size_t at) const {
     const std::string_view rest = source_.substr(at);
     if (rest.starts_with("+%}")) return at + 3;
-    if (rest.starts_with("-%}")) return behind_space(at + 3);
+    if (rest.starts_with("-%}")) return end_of_space(at + 3);
     if (rest.starts_with("%}\n")) return at + 3;
     if (rest.starts_with("%}")) return at + 2;
     return std::nullopt;
@@ -308,7 +308,7 @@ class Lexer {
 
   std::optional<std::size_t> variable_end(std::size_t at) const {
     const std::string_view rest = source_.substr(at);
-    if (rest.starts_with("-}}")) return behind_space(at + 3);
+    if (rest.starts_with("-}}")) return end_of_space(at + 3);
     if (rest.starts_with("}}")) return at + 2;
     return std::nullopt;
   }
@@ -316,7 +316,7 @@ class Lexer {
   void read_tag(bool is_variable) {
     std::string open;  // closing brackets that are expected
     for (;;) {
-      advance_to(behind_space(at_));
+      advance_to(end_of_space(at_));
       if (at_ >= source_.size()) return;  // the parser reports what is missing
       if (open.empty()) {
         if (const auto end = is_variable ? variable_end(at_) : block_end(at_)) {
@@ -330,9 +330,9 @@ class Lexer {
   }
 
   bool read_number() {
-    const bool behind_dot = at_ > 0 && source_[at_ - 1] == '.';
+    const bool after_dot = at_ > 0 && source_[at_ - 1] == '.';
     Token token{Token::Type::kInteger, line_};
-    std::size_t length = behind_dot ? 0 : float_length(source_.substr(at_));
+    std::size_t length = after_dot ? 0 : float_length(source_.substr(at_));
     if (length > 0) {
       token.type = Token::Type::kFloat;
       token.number = float_value(source_.substr(at_, length));

@@ -14,9 +14,9 @@ namespace reprise::protocol::jinja {
 namespace {
 
 std::vector<std::string_view> split_at(Workspace& workspace, std::string_view text,
-                                       std::string_view separator, std::int64_t most, bool from_right) {
+                                       std::string_view separator, std::int64_t max, bool from_right) {
   std::vector<std::string_view> parts;
-  while (most < 0 || static_cast<std::int64_t>(parts.size()) < most) {
+  while (max < 0 || static_cast<std::int64_t>(parts.size()) < max) {
     const std::size_t at = from_right ? text.rfind(separator) : text.find(separator);
     if (at == text.npos) break;
     workspace.step();
@@ -56,7 +56,7 @@ std::size_t run(std::string_view text, bool spaces, bool from_right) {
   return text.size() - end;
 }
 
-std::vector<std::string_view> split_words(Workspace& workspace, std::string_view text, std::int64_t most,
+std::vector<std::string_view> split_words(Workspace& workspace, std::string_view text, std::int64_t max,
                                           bool from_right) {
   std::vector<std::string_view> parts;
   const auto cut = [&](std::size_t bytes) {
@@ -69,7 +69,7 @@ std::vector<std::string_view> split_words(Workspace& workspace, std::string_view
     if (text.empty()) break;
     workspace.step();
     workspace.check_items(parts.size() + 1);
-    if (most >= 0 && static_cast<std::int64_t>(parts.size()) >= most) {  // do not split the rest
+    if (max >= 0 && static_cast<std::int64_t>(parts.size()) >= max) {  // do not split the rest
       parts.push_back(strip(text, nullptr, from_right ? Side::kRight : Side::kLeft));
       break;
     }
@@ -93,13 +93,13 @@ bool is_line_end(char32_t c) {
 
 Value split(Workspace& workspace, const Value& self, const Arguments& arguments, bool from_right) {
   const Parameters p(from_right ? "rsplit" : "split", arguments, {"sep", "maxsplit"});
-  const std::int64_t most = p.integer(1, -1);
+  const std::int64_t max = p.integer(1, -1);
   workspace.work(self.as_string().size());
   if (p.find(0) == nullptr || p.find(0)->is_none()) {
-    return to_list(workspace, self, split_words(workspace, self.as_string(), most, from_right));
+    return to_list(workspace, self, split_words(workspace, self.as_string(), max, from_right));
   }
   if (p.need_text(0).empty()) fail("empty separator");
-  return to_list(workspace, self, split_at(workspace, self.as_string(), p.need_text(0), most, from_right));
+  return to_list(workspace, self, split_at(workspace, self.as_string(), p.need_text(0), max, from_right));
 }
 
 Value partition(Workspace& workspace, const Value& self, const Arguments& arguments, bool from_right) {
@@ -170,13 +170,13 @@ struct Window {
 Window window_of(Workspace& workspace, const Value& self, const Parameters& p, std::size_t first) {
   const Text& text = self.text();
   const auto length = static_cast<std::int64_t>(text.code_points);
-  const auto place = [&](std::size_t i, std::int64_t open) {
+  const auto bound = [&](std::size_t i, std::int64_t open) {
     if (p.find(i) == nullptr || p.find(i)->is_none()) return open;
     const std::int64_t at = p.integer(i, 0);
     return at < 0 ? std::max<std::int64_t>(at + length, 0) : at;
   };
-  const std::int64_t start = place(first, 0);
-  const std::int64_t end = std::min(place(first + 1, length), length);
+  const std::int64_t start = bound(first, 0);
+  const std::int64_t end = std::min(bound(first + 1, length), length);
   workspace.work(text.text.size());
   if (start > end) return {0, 0, true};
   const auto byte = [&](std::int64_t at) {
@@ -472,10 +472,10 @@ Value list_index(Workspace& workspace, const Value& self, const Arguments& argum
   const Parameters p("index", arguments, {"value", "start", "stop"});
   const auto& items = self.items();
   const auto size = static_cast<std::int64_t>(items.size());
-  const auto place = [&](std::int64_t at) {
+  const auto bound = [&](std::int64_t at) {
     return std::clamp<std::int64_t>(at < 0 ? at + size : at, 0, size);
   };
-  for (std::int64_t i = place(p.integer(1, 0)), end = place(p.integer(2, size)); i < end; ++i) {
+  for (std::int64_t i = bound(p.integer(1, 0)), end = bound(p.integer(2, size)); i < end; ++i) {
     if (equals(workspace, items[static_cast<std::size_t>(i)], p.need(0))) return Value(i);
   }
   std::string shown;

@@ -488,8 +488,8 @@ std::optional<std::int64_t> parse_integer(std::string_view text, std::int64_t ba
   const auto [end, error] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value, static_cast<int>(base));
   if (end != digits.data() + digits.size()) return std::nullopt;
-  const std::uint64_t most = static_cast<std::uint64_t>(INT64_MAX) + (negative ? 1 : 0);
-  if (error == std::errc::result_out_of_range || value > most) fail_range();
+  const std::uint64_t max = static_cast<std::uint64_t>(INT64_MAX) + (negative ? 1 : 0);
+  if (error == std::errc::result_out_of_range || value > max) fail_range();
   if (error != std::errc()) return std::nullopt;
   return static_cast<std::int64_t>(negative ? ~value + 1 : value);
 }

@@ -61,9 +61,9 @@ class TokenStream {
 class NameTable {
  public:
   NameId id(const std::string& name) {
-    const auto [place, fresh] = ids_.try_emplace(name, static_cast<NameId>(names_.size()));
+    const auto [entry, fresh] = ids_.try_emplace(name, static_cast<NameId>(names_.size()));
     if (fresh) names_.push_back(name);
-    return place->second;
+    return entry->second;
   }
   const std::vector<std::string>& names() const { return names_; }
 

@@ -313,12 +313,12 @@ FormatSpec parse_format_spec(Workspace& workspace, std::string_view text) {
   spec.is_empty = text.empty();
   std::size_t at = 0;
   if (!text.empty()) {
-    std::size_t behind = 0;
-    const char32_t first = next_code_point(text, behind);
-    if (behind < text.size() && is_align(static_cast<unsigned char>(text[behind]))) {
+    std::size_t past = 0;
+    const char32_t first = next_code_point(text, past);
+    if (past < text.size() && is_align(static_cast<unsigned char>(text[past]))) {
       spec.fill = first;
-      spec.align = text[behind];
-      at = behind + 1;
+      spec.align = text[past];
+      at = past + 1;
     } else if (is_align(first)) {
       spec.align = text[0];
       at = 1;

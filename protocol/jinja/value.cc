@@ -110,18 +110,18 @@ void Dict::set(Value key, Value value) {
   }
   entries_.push_back({std::move(key), std::move(value)});
   if (entries_.size() <= kScanned) return;
-  if (places_.empty()) {
-    for (std::size_t i = 0; i < entries_.size(); ++i) places_.emplace(entries_[i].key, i);
+  if (index_.empty()) {
+    for (std::size_t i = 0; i < entries_.size(); ++i) index_.emplace(entries_[i].key, i);
   } else {
-    places_.emplace(entries_.back().key, entries_.size() - 1);
+    index_.emplace(entries_.back().key, entries_.size() - 1);
   }
 }
 
 const Value* Dict::find(const Value& key) const {
-  if (key.is_string() && places_.empty()) return find(std::string_view(key.as_string()));
-  if (!places_.empty()) {
-    const auto place = places_.find(key);
-    return place == places_.end() ? nullptr : &entries_[place->second].value;
+  if (key.is_string() && index_.empty()) return find(std::string_view(key.as_string()));
+  if (!index_.empty()) {
+    const auto found = index_.find(key);
+    return found == index_.end() ? nullptr : &entries_[found->second].value;
   }
   for (const Entry& entry : entries_) {
     if (key_order(entry.key, key) == 0) return &entry.value;
@@ -130,7 +130,7 @@ const Value* Dict::find(const Value& key) const {
 }
 
 const Value* Dict::find(std::string_view key) const {
-  if (!places_.empty()) return find(Value::constant(std::string(key)));
+  if (!index_.empty()) return find(Value::constant(std::string(key)));
   for (const Entry& entry : entries_) {
     if (entry.key.is_string() && entry.key.as_string() == key) return &entry.value;
   }
@@ -138,9 +138,9 @@ const Value* Dict::find(std::string_view key) const {
 }
 
 void Dict::charge(Workspace& workspace) {
-  constexpr std::size_t kPlaceBytes = 80;  // per map node
+  constexpr std::size_t kIndexNodeBytes = 80;  // per map node
   charge_.emplace(workspace,
-                  sizeof(Dict) + entries_.capacity() * sizeof(Entry) + places_.size() * kPlaceBytes);
+                  sizeof(Dict) + entries_.capacity() * sizeof(Entry) + index_.size() * kIndexNodeBytes);
 }
 
 std::string Object::repr(Workspace&) const {

@@ -183,7 +183,7 @@ class Dict {
   };
 
   std::vector<Entry> entries_;
-  std::map<Value, std::size_t, Before> places_;  // empty for small dicts, which are scanned
+  std::map<Value, std::size_t, Before> index_;  // empty for small dicts, which are scanned
   std::optional<Charge> charge_;
   int depth_ = 1;
 };

@@ -38,10 +38,10 @@ struct CheckpointPlan {
   FlightNumber request = 0;
   std::string name_space{};
   std::uint64_t conversation = 0;
-  std::uint32_t keep = 0;                     // do not supersede an entry of this length
-  std::chrono::seconds disk_retention{0};     // see CacheOptions::disk_retention
-  std::vector<PlannedCheckpoint> places{};    // ascending positions
-  Origin origin_elsewhere = Origin::kBranch;  // origin of a checkpoint that is not in `places`
+  std::uint32_t keep = 0;                        // do not supersede an entry of this length
+  std::chrono::seconds disk_retention{0};        // see CacheOptions::disk_retention
+  std::vector<PlannedCheckpoint> checkpoints{};  // ascending positions
+  Origin origin_elsewhere = Origin::kBranch;     // origin of a checkpoint that is not in `checkpoints`
 };
 using SharedPlan = std::shared_ptr<const CheckpointPlan>;
 

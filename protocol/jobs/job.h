@@ -38,19 +38,17 @@ using SequenceId = JobId<struct SequenceTag>;
 using SnapshotId = JobId<struct SnapshotTag>;
 using AdapterId = JobId<struct AdapterTag>;
 
-using JobFault = ErrorKind;
-using JobError = Error;
-
 template <class T>
-using JobResult = Outcome<T, JobError>;
+using JobResult = Outcome<T, Error>;
 
-/// Returns the worker's answer to a job, or kNoAnswer: const JobResult<Opened> opened = answer_of(co_await
-/// asked);
+/// Returns the worker's answer to a job, or kNoAnswer if there was none:
+///
+///   const JobResult<Opened> opened = answer_of(co_await asked);
 template <class T>
 JobResult<T> answer_of(runtime::Result<JobResult<T>> asked) {
   if (asked.ok()) return std::move(*asked);
-  return JobError{
-      .kind = JobFault::kNoAnswer, .message = asked.error().describe(), .no_answer = asked.error().code};
+  return Error{
+      .kind = ErrorKind::kNoAnswer, .message = asked.error().describe(), .no_answer = asked.error().code};
 }
 
 struct Nothing {};

@@ -89,7 +89,7 @@ enum class DecodeEnd : std::uint8_t { kStopToken, kLength, kFault };
 struct DecodeEvent {
   std::optional<DecodedToken> token{};
   std::optional<DecodeEnd> end{};  // set in the last event
-  JobError error{};                // set for kFault
+  Error error{};                   // set for kFault
   std::uint32_t reported = 0;      // checkpoints of this decoding reported to the registry so far
 };
 /// Decodes from the logits of the prefill, as fast as the stream's credit permits. With a plan, and if
@@ -120,8 +120,9 @@ struct Prefill {
   SharedPlan plan{};  // none: no checkpoints
   bool want_digest = false;
   enum class Hidden : std::uint8_t { kNone, kLast, kSum } hidden = Hidden::kNone;
-  /// The decoding that begins when the prefill succeeds, without another message; the last step of the prefill
-  /// may sample its first token. If the prefill fails or is ended early, its stream ends without an event.
+  /// The decoding that begins when the prefill succeeds, without another message; the last step of the
+  /// prefill may sample its first token. If the prefill fails or is ended early, its stream ends without an
+  /// event.
   std::optional<Decode> decode{};
   /// Receives the number of tokens that the sequence holds after each slice, as credit permits; closed when
   /// the prefill ends. May be null.

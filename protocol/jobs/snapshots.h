@@ -43,7 +43,7 @@ struct HostState {
   std::shared_ptr<const void> memory{};  // owns `bytes`
   std::uint32_t stored = 0;              // KV entries in the pages
   std::uint32_t logical = 0;             // RoPE positions; equals `stored` unless compacted
-  std::shared_ptr<void> counted{};       // reservation against the limit on states in flight
+  std::shared_ptr<void> reservation{};   // reservation against the limit on states in flight
 };
 using SharedHostState = std::shared_ptr<const HostState>;
 

@@ -258,13 +258,13 @@ Json timings_json(const Timings& timings) {
 
 /// Returns the value at a path such as "generation_settings/n_predict", or null.
 const Json* at_path(const Json& whole, std::string_view path) {
-  const Json* place = &whole;
-  while (place != nullptr && !path.empty()) {
+  const Json* node = &whole;
+  while (node != nullptr && !path.empty()) {
     const std::size_t end = std::min(path.find('/'), path.size());
-    place = place->is_object() ? place->find(path.substr(0, end)) : nullptr;
+    node = node->is_object() ? node->find(path.substr(0, end)) : nullptr;
     path.remove_prefix(std::min(end + 1, path.size()));
   }
-  return place;
+  return node;
 }
 
 Json chosen_fields(Json whole, const std::vector<std::string>& paths) {

@@ -6,8 +6,8 @@
 // A whole reply is an object for one choice, and an array for several. A stream has an event per token, and
 // for each choice a last one with "stop": true and everything that the whole reply has except the text.
 //
-// Threading: the readers are pure; a reply belongs to one actor. A reply's memory grows with its length,
-// which max_tokens and the model's context bound.
+// A reply belongs to one actor. Its memory grows with its length, which max_tokens and the model's context
+// bound.
 
 #include <cstdint>
 #include <memory>

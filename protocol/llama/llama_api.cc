@@ -20,7 +20,7 @@
 #include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/api/questions.h"
-#include "protocol/api/slot_book.h"
+#include "protocol/api/slot_records.h"
 #include "protocol/api/snapshot_names.h"
 #include "protocol/apis.h"
 #include "protocol/chat/chat_format.h"
@@ -31,7 +31,7 @@
 namespace reprise::protocol::llama {
 namespace {
 
-using BookPtr = std::shared_ptr<SlotBook>;
+using RecordsPtr = std::shared_ptr<SlotRecords>;
 
 // -- completions and chats
 
@@ -54,19 +54,20 @@ class CompletionCall final : public GenerationCall {
 };
 
 using ReadCompletion = CompletionRequest (*)(const Json&, const BodyLimits&);
-ParsedCall parse_completion(ReadCompletion read, const BookPtr& book, const ApiInput& input,
+ParsedCall parse_completion(ReadCompletion read, const RecordsPtr& records, const ApiInput& input,
                             const BodyLimits& limits) {
   const Json body = parse_body(input.body, limits, BodyHolds::kTokenIds);
-  return std::make_unique<CompletionCall>(read(body, limits), slot_note(book, body, input.tenant));
+  return std::make_unique<CompletionCall>(read(body, limits), slot_note(records, body, input.tenant));
 }
 
 /// `verbose`: include the prompt even if the request does not ask for it.
-ParsedCall parse_chat(bool verbose, const BookPtr& book, const ApiInput& input, const BodyLimits& limits) {
+ParsedCall parse_chat(bool verbose, const RecordsPtr& records, const ApiInput& input,
+                      const BodyLimits& limits) {
   const Json body = parse_body(input.body, limits, BodyHolds::kText);
   TextRequest request = read_text_request(TextKind::kChat, body, limits, ApiFlavor::kLlamaServer);
   request.reply.verbose = request.reply.verbose || verbose;
   request.asked.generate.report.settled = request.reply.verbose;
-  return text_call(std::move(request), slot_note(book, body, input.tenant));
+  return text_call(std::move(request), slot_note(records, body, input.tenant));
 }
 
 /// {"id", "action": "reasoning_end"}: ends the reasoning of a running reply, identified by the ID its client
@@ -159,10 +160,10 @@ Json slot_of(std::uint32_t id, const ModelCard& card, const RunningRequest* runn
   slot["id_task"] = static_cast<std::int64_t>(running->number);
   slot["n_prompt_tokens"] = running->prompt_tokens;
   slot["n_prompt_tokens_cache"] = running->reused_tokens;
-  const std::uint32_t most = std::max(running->max_reply_tokens, running->reply_tokens);
+  const std::uint32_t max = std::max(running->max_reply_tokens, running->reply_tokens);
   slot["next_token"] = Json::array();
-  slot["next_token"].push_back(Json{{"has_next_token", running->reply_tokens < most},
-                                    {"n_remain", most - running->reply_tokens},
+  slot["next_token"].push_back(Json{{"has_next_token", running->reply_tokens < max},
+                                    {"n_remain", max - running->reply_tokens},
                                     {"n_decoded", running->reply_tokens}});
   return slot;
 }
@@ -212,7 +213,7 @@ Question::Answered model_list(Service& service) {
 struct SlotTask {
   bool saves = false;  // false: restore
   std::shared_ptr<NamedSnapshots> names{};
-  std::shared_ptr<SlotBook> slots{};
+  std::shared_ptr<SlotRecords> slots{};
   SlotKey key{};
   NamedSnapshot snapshot{};
 };
@@ -277,10 +278,10 @@ class SlotCall final : public GenerationCall {
 std::uint32_t slot_in(std::string_view path_end) {
   std::uint32_t slot = 0;
   const char* const end = path_end.data() + path_end.size();
-  const auto [behind, error] = std::from_chars(path_end.data(), end, slot);
-  if (error != std::errc() || behind != end || slot > SlotBook::kMaxSlot) {
+  const auto [parsed, error] = std::from_chars(path_end.data(), end, slot);
+  if (error != std::errc() || parsed != end || slot > SlotRecords::kMaxSlot) {
     refuse_field("id_slot", "invalid_value",
-                 "must be a number of 0 to " + std::to_string(SlotBook::kMaxSlot));
+                 "must be a number of 0 to " + std::to_string(SlotRecords::kMaxSlot));
   }
   return slot;
 }
@@ -297,12 +298,12 @@ ApiRequest request_for(const NamedSnapshot& snapshot, const BodyLimits& limits) 
 
 struct Slots {
   std::shared_ptr<NamedSnapshots> names{};
-  std::shared_ptr<SlotBook> book{};
+  std::shared_ptr<SlotRecords> records{};
 
   SlotTask task(bool saves, SlotKey key, NamedSnapshot snapshot) const {
     return {.saves = saves,
             .names = names,
-            .slots = book,
+            .slots = records,
             .key = std::move(key),
             .snapshot = std::move(snapshot)};
   }
@@ -310,7 +311,7 @@ struct Slots {
 
 ParsedCall save_slot(const Slots& slots, SlotKey key, const std::string& name,
                      std::vector<std::string> unknown, const BodyLimits& limits) {
-  const std::optional<SlotContents> contents = slots.book->find(key);
+  const std::optional<SlotContents> contents = slots.records->find(key);
   if (!contents)
     refuse_field("id_slot", "invalid_value", "no request on this slot has been answered since the start");
   const std::int64_t now = std::time(nullptr);
@@ -367,7 +368,8 @@ ParsedCall parse_slot(const Slots& slots, const ApiInput& input, const BodyLimit
   static_cast<void>(fields.find("model"));  // accepted for llama-server's router; a name implies its model
   std::vector<std::string> unknown = unknown_fields_of(fields);
   if (action == "erase") {
-    const Json told{{"id_slot", key.slot}, {"n_erased", static_cast<std::int64_t>(slots.book->erase(key))}};
+    const Json told{{"id_slot", key.slot},
+                    {"n_erased", static_cast<std::int64_t>(slots.records->erase(key))}};
     return answered_by([body = told.dump()](Service&) { return body; }, std::move(unknown));
   }
   if (name == nullptr) refuse_field("filename", "missing", "is required");
@@ -381,8 +383,8 @@ ParsedCall parse_slot(const Slots& slots, const ApiInput& input, const BodyLimit
 std::vector<ApiRoute> routes(const ApiSettings& settings) {
   const auto at = [](Parse parse) { return endpoint_of(dialect(), std::move(parse)); };
   const auto completion_by = [&](ReadCompletion read) {
-    return at([read, book = settings.slot_book](const ApiInput& input, const BodyLimits& limits) {
-      return parse_completion(read, book, input, limits);
+    return at([read, records = settings.slot_records](const ApiInput& input, const BodyLimits& limits) {
+      return parse_completion(read, records, input, limits);
     });
   };
   const auto fact = [&](AnswerNow answer) {
@@ -394,9 +396,9 @@ std::vector<ApiRoute> routes(const ApiSettings& settings) {
     });
   };
   const auto completion = completion_by(read_completion);
-  const auto chat = at([verbose = settings.verbose, book = settings.slot_book](const ApiInput& input,
-                                                                               const BodyLimits& limits) {
-    return parse_chat(verbose, book, input, limits);
+  const auto chat = at([verbose = settings.verbose, records = settings.slot_records](
+                           const ApiInput& input, const BodyLimits& limits) {
+    return parse_chat(verbose, records, input, limits);
   });
   const auto count = render(true);
   const auto control = at(parse_control);
@@ -404,7 +406,7 @@ std::vector<ApiRoute> routes(const ApiSettings& settings) {
   const auto all_props = fact([told](Service& service) { return props(service, told); });
   const auto all_slots = fact([told](Service& service) { return running_slots(service, told); });
   const auto one_slot =
-      at([slots = Slots{settings.names, settings.slot_book}](
+      at([slots = Slots{settings.names, settings.slot_records}](
              const ApiInput& input, const BodyLimits& limits) { return parse_slot(slots, input, limits); });
   return {{.path = "/completion", .endpoint = completion, .generates = true},
           {.path = "/completions", .endpoint = completion, .generates = true},

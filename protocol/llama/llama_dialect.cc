@@ -28,8 +28,7 @@ class LlamaDialect final : public Dialect {
 
 Json error_body(const Error& error) {
   const ShownError told = shown(error);
-  Json body{
-      {"code", told.code}, {"message", message_of(error)}, {"type", type_of_error(error, told.status)}};
+  Json body{{"code", told.code}, {"message", message_of(error)}, {"type", type_of_error(error, told.status)}};
   if (!told.param.empty()) body["param"] = as_utf8(told.param);
   if (error.lengths) {
     body["n_prompt_tokens"] = static_cast<std::int64_t>(error.lengths->prompt);

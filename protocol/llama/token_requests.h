@@ -2,7 +2,7 @@
 // Bodies and answers of POST /tokenize, /detokenize and /apply-template, with llama-server's members and an
 // optional "model".
 //
-// Threading: pure functions. The readers throw BadRequest.
+// The readers throw BadRequest.
 
 #include <string>
 #include <string_view>

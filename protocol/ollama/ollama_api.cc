@@ -1,7 +1,7 @@
 // Ollama's API, as far as editors and chat pages use it.
 //
 //   POST /api/chat, /api/generate                              JSON lines unless "stream" is false
-//   GET /api/version, /api/tags, /api/ps, POST /api/show       what is served
+//   GET /api/version, /api/tags, /api/ps, POST /api/show       the served models
 //
 // Errors are {"error": "…"}.
 #include <array>
@@ -81,13 +81,13 @@ struct OllamaRequest {
 };
 
 void read_limit(const Fields& options, const BodyLimits& limits, GenerateRequest& generate) {
-  const auto most = options.integer("num_predict", -2, limits.max_tokens);
-  if (!most) return;
-  if (*most == 0) refuse_field(options.path_of("num_predict"), "out_of_range", "must be -1 or at least 1");
-  if (*most < 0) {
+  const auto max = options.integer("num_predict", -2, limits.max_tokens);
+  if (!max) return;
+  if (*max == 0) refuse_field(options.path_of("num_predict"), "out_of_range", "must be -1 or at least 1");
+  if (*max < 0) {
     generate.rules.unlimited = true;
   } else {
-    generate.max_tokens = static_cast<std::uint32_t>(*most);
+    generate.max_tokens = static_cast<std::uint32_t>(*max);
   }
 }
 
@@ -327,10 +327,10 @@ ReplyPieces OllamaText::finish(const Finished& event) {
 Json OllamaText::line(const std::string& text, const std::string& thinking, Json calls) const {
   Json line{{"model", model_}, {"created_at", created_}};
   Json message{{"role", "assistant"}, {"content", text}};
-  Json& place = kind_ == OllamaKind::kChat ? message : line;
+  Json& target = kind_ == OllamaKind::kChat ? message : line;
   if (kind_ == OllamaKind::kGenerate) line["response"] = text;
-  if (!thinking.empty()) place["thinking"] = thinking;
-  if (calls.is_array()) place["tool_calls"] = std::move(calls);
+  if (!thinking.empty()) target["thinking"] = thinking;
+  if (calls.is_array()) target["tool_calls"] = std::move(calls);
   if (kind_ == OllamaKind::kChat) line["message"] = std::move(message);
   line["done"] = false;
   return line;

@@ -19,7 +19,7 @@
 #include "protocol/api/field_rules.h"
 #include "protocol/api/fields.h"
 #include "protocol/api/questions.h"
-#include "protocol/api/slot_book.h"
+#include "protocol/api/slot_records.h"
 #include "protocol/api/snapshot_names.h"
 #include "protocol/apis.h"
 #include "protocol/chat/call_constraint.h"
@@ -29,7 +29,7 @@ namespace {
 
 // -- chats and completions
 
-ParsedCall parse_text(TextKind kind, NamedSnapshots& names, const std::shared_ptr<SlotBook>& slots,
+ParsedCall parse_text(TextKind kind, NamedSnapshots& names, const std::shared_ptr<SlotRecords>& slots,
                       const ApiInput& input, const BodyLimits& limits) {
   const BodyHolds holds = kind == TextKind::kChat ? BodyHolds::kText : BodyHolds::kTokenIds;
   const Continued continued =
@@ -375,8 +375,8 @@ ParsedCall parse_names(const std::shared_ptr<NamedSnapshots>& names, const ApiIn
 std::vector<ApiRoute> routes(const ApiSettings& settings) {
   const auto at = [](Parse parse) { return endpoint_of(openai_dialect(), std::move(parse)); };
   const auto text = [&](TextKind kind) {
-    return at([kind, names = settings.names, slots = settings.slot_book](const ApiInput& input,
-                                                                         const BodyLimits& limits) {
+    return at([kind, names = settings.names, slots = settings.slot_records](const ApiInput& input,
+                                                                            const BodyLimits& limits) {
       return parse_text(kind, *names, slots, input, limits);
     });
   };

@@ -140,8 +140,8 @@ std::size_t find_open_thinking(const ReplyFormat& format, std::string_view tail)
   if (!format.has_reasoning()) return std::string_view::npos;
   const std::size_t at = tail.rfind(format.think_open);
   if (at == std::string_view::npos) return at;
-  const std::string_view behind = tail.substr(at + format.think_open.size());
-  return std::all_of(behind.begin(), behind.end(), is_json_space) ? at : std::string_view::npos;
+  const std::string_view after_open = tail.substr(at + format.think_open.size());
+  return std::all_of(after_open.begin(), after_open.end(), is_json_space) ? at : std::string_view::npos;
 }
 
 std::string json_opening(const ReplyFormat& format, std::string_view name) {

@@ -239,10 +239,10 @@ class ReplyParser::Machine : public CallSink {
     if (step != CallReader::Step::kDone && call_open_) {
       end(raw_.size());
     }
-    std::string behind;
+    std::string rest;
     if (step == CallReader::Step::kBroken) {
       REPRISE_CHECK(unread <= raw_.size(), "the call reader returned more bytes than it was given");
-      behind = raw_.substr(raw_.size() - unread);
+      rest = raw_.substr(raw_.size() - unread);
       raw_.resize(raw_.size() - unread);
     }
     reader_ = nullptr;
@@ -250,7 +250,7 @@ class ReplyParser::Machine : public CallSink {
     drops_newlines_ = calls_ > calls_before_;
     if (step != CallReader::Step::kDone) give_all(raw_);
     raw_.clear();
-    feed(behind);
+    feed(rest);
   }
 
   // The reader has output all but the last `held` characters.

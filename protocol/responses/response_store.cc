@@ -17,9 +17,9 @@ void ResponseStore::remove(std::map<Key, Entry>::iterator entry) {
                 "the count of stored bytes is below the size of a stored response");
   held->second.bytes -= bytes;
   bytes_ -= bytes;
-  held->second.order.erase(entry->second.own_place);
+  held->second.order.erase(entry->second.in_own_order);
   if (held->second.order.empty()) held_.erase(held);
-  order_.erase(entry->second.place);
+  order_.erase(entry->second.in_order);
   entries_.erase(entry);
 }
 
@@ -48,9 +48,9 @@ std::optional<StoredResponse> ResponseStore::find(const ResponseOwner& owner, co
   const std::lock_guard lock(mutex_);
   const auto found = entries_.find(Key{owner, id});
   if (found == entries_.end()) return std::nullopt;
-  order_.splice(order_.end(), order_, found->second.place);
+  order_.splice(order_.end(), order_, found->second.in_order);
   std::list<Key>& own = held_.at(found->first.owner.tenant).order;
-  own.splice(own.end(), own, found->second.own_place);
+  own.splice(own.end(), own, found->second.in_own_order);
   return found->second.response;
 }
 

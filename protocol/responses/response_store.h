@@ -57,8 +57,8 @@ class ResponseStore {
   };
   struct Entry {
     StoredResponse response;
-    std::list<Key>::iterator place;
-    std::list<Key>::iterator own_place;  // in its tenant's order
+    std::list<Key>::iterator in_order;
+    std::list<Key>::iterator in_own_order;  // in its tenant's order
   };
   struct Held {
     std::size_t bytes = 0;

@@ -93,20 +93,20 @@ class ToolReader {
   TextRule read_format(const Fields& tool) const {
     const auto format = tool.within("format");
     if (!format) return {};
-    const Fields& wish = *format;
-    const std::string* type = wish.string("type", kWordBytes);
+    const Fields& option = *format;
+    const std::string* type = option.string("type", kWordBytes);
     if (type != nullptr && *type == "text") return {};
     if (type == nullptr || *type != "grammar") {
-      refuse_unsupported(wish.path_of("type"), "only 'text' and 'grammar' are supported");
+      refuse_unsupported(option.path_of("type"), "only 'text' and 'grammar' are supported");
     }
-    const std::string* syntax = wish.string("syntax", kWordBytes);
-    const std::string* definition = wish.string("definition", limits_.prompt_bytes);
+    const std::string* syntax = option.string("syntax", kWordBytes);
+    const std::string* definition = option.string("definition", limits_.prompt_bytes);
     if (definition == nullptr || definition->empty()) {
-      refuse_field(wish.path_of("definition"), "missing", "is required");
+      refuse_field(option.path_of("definition"), "missing", "is required");
     }
     if (syntax != nullptr && *syntax == "lark") return {.kind = TextRule::Kind::kLark, .text = *definition};
     if (syntax != nullptr && *syntax == "regex") return {.kind = TextRule::Kind::kRegex, .text = *definition};
-    refuse_unsupported(wish.path_of("syntax"), "only 'lark' and 'regex' are supported");
+    refuse_unsupported(option.path_of("syntax"), "only 'lark' and 'regex' are supported");
   }
 
   static Json parameters_of(const TextRule& rule) {
@@ -154,14 +154,14 @@ ToolChoice read_tool_choice(const Fields& fields, const ResponseTools& tools) {
     return {.mode = ToolChoice::Mode::kRequired};
   }
   if (!given->is_object()) refuse_kind("tool_choice", "a string or an object", *given);
-  const Fields wish(*given, "tool_choice", fields);
-  const std::string* type = wish.string("type", kWordBytes);
+  const Fields option(*given, "tool_choice", fields);
+  const std::string* type = option.string("type", kWordBytes);
   if (type == nullptr || (*type != "function" && *type != "custom")) {
     refuse_unsupported("tool_choice.type", "only 'function' and 'custom' are supported");
   }
-  const std::string* name = wish.string("name", kNameBytes);
+  const std::string* name = option.string("name", kNameBytes);
   if (name == nullptr) refuse_field("tool_choice.name", "missing", "is required");
-  const std::string* name_space = wish.string("namespace", kNameBytes);
+  const std::string* name_space = option.string("namespace", kNameBytes);
   const std::string shown = shown_name(name_space == nullptr ? std::string() : *name_space, *name);
   const bool takes_text = *type == "custom";
   const bool known = std::any_of(tools.all.begin(), tools.all.end(), [&](const ResponseTool& tool) {
@@ -426,15 +426,15 @@ grammar::Constraint read_format(const Fields& fields) {
   const auto text = fields.within("text");
   const auto format = text ? text->within("format") : std::nullopt;
   if (!format) return {};
-  const Fields& wish = *format;
-  const std::string* type = wish.string("type", kWordBytes);
+  const Fields& option = *format;
+  const std::string* type = option.string("type", kWordBytes);
   using Kind = grammar::Constraint::Kind;
   if (type != nullptr && *type == "text") return {};
   if (type != nullptr && *type == "json_object") return {.kind = Kind::kJsonObject, .field = "text.format"};
   if (type == nullptr || *type != "json_schema") {
     refuse_unsupported("text.format.type", "only text, json_object and json_schema are supported");
   }
-  const Json* schema = wish.object("schema");
+  const Json* schema = option.object("schema");
   if (schema == nullptr) refuse_field("text.format.schema", "missing", "is required");
   return {.kind = Kind::kJsonSchema, .json = *schema, .field = "text.format.schema"};
 }
@@ -571,8 +571,8 @@ ResponseRequest read_response_request(const Json& body, const BodyLimits& limits
   ApiRequest& asked = request.asked;
   asked.one_call = !fields.boolean_or("parallel_tool_calls", true);
   if (asked.generate.n != 1) refuse_unsupported("n", "is not supported here: there is always one answer");
-  if (const auto most = fields.integer("max_output_tokens", 1, limits.max_tokens)) {
-    asked.generate.max_tokens = static_cast<std::uint32_t>(*most);
+  if (const auto max = fields.integer("max_output_tokens", 1, limits.max_tokens)) {
+    asked.generate.max_tokens = static_cast<std::uint32_t>(*max);
   }
   if (auto format = read_format(fields)) asked.generate.rules.constraint = std::move(format);
   if (kind == ResponseKind::kCompaction && asked.stream)

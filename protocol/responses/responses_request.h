@@ -21,7 +21,7 @@
 //   namespace  each of its tools, prefixed with the namespace's name
 //   others     skipped; the model does not see them
 //
-// Threading: pure functions that throw BadRequest, except for reading the store.
+// The functions throw BadRequest.
 
 #include <string>
 #include <vector>

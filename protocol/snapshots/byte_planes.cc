@@ -38,13 +38,13 @@ std::span<const std::byte> sample_of(std::span<const std::byte> plain) {
 
 std::size_t width_of_numbers(std::span<const std::byte> sample) {
   std::size_t best = 1;
-  double least = 9;
+  double min_bits = 9;
   for (const std::size_t width : {1U, 2U, 4U}) {
     double bits = 0;
     for (std::size_t plane = 0; plane < width; ++plane) bits += bits_of_plane(sample, width, plane);
     bits /= static_cast<double>(width);
-    if (bits < least - 0.05) {
-      least = bits;
+    if (bits < min_bits - 0.05) {
+      min_bits = bits;
       best = width;
     }
   }
@@ -84,7 +84,7 @@ std::optional<std::vector<std::byte>> pack_numbers(std::span<const std::byte> pl
   const auto sample = sample_of(plain);
   const std::size_t width = width_of_numbers(sample);
   const std::size_t count = plain.size() / width;
-  const std::size_t most = plain.size() - plain.size() / 20;
+  const std::size_t max_bytes = plain.size() - plain.size() / 20;
   std::vector<std::byte> packed(1 + width * (4 + ZSTD_compressBound(count)) + width);
   std::vector<std::byte> plane(count);
   packed[0] = static_cast<std::byte>(width);
@@ -105,12 +105,12 @@ std::optional<std::vector<std::byte>> pack_numbers(std::span<const std::byte> pl
     }
     std::memcpy(packed.data() + end, &stated, 4);
     end += 4 + length;
-    if (end > most) return std::nullopt;
+    if (end > max_bytes) return std::nullopt;
   }
   const std::size_t rest = plain.size() - width * count;
   std::memcpy(packed.data() + end, plain.data() + width * count, rest);
   packed.resize(end + rest);
-  return packed.size() <= most ? std::optional(std::move(packed)) : std::nullopt;
+  return packed.size() <= max_bytes ? std::optional(std::move(packed)) : std::nullopt;
 }
 
 bool unpack_numbers(std::span<const std::byte> packed, std::span<std::byte> plain) {

@@ -37,10 +37,10 @@ class Members {
  public:
   explicit Members(const Json& json) : json_(json) {}
 
-  void number(const char* key, std::uint64_t most, std::uint64_t& to) {
+  void number(const char* key, std::uint64_t max, std::uint64_t& to) {
     const Json* member = take(key);
     if (member == nullptr) return;
-    if (!member->is_int() || member->as_int() < 0 || static_cast<std::uint64_t>(member->as_int()) > most) {
+    if (!member->is_int() || member->as_int() < 0 || static_cast<std::uint64_t>(member->as_int()) > max) {
       return fail(std::string("'") + key + "' is not a number in range");
     }
     to = static_cast<std::uint64_t>(member->as_int());

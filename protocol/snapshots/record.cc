@@ -195,11 +195,11 @@ std::optional<Refused> authenticate(const NamespaceKeys& keys, const RecordId& i
 }
 
 Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
-                                           std::span<const std::byte> file, std::uint64_t most) {
+                                           std::span<const std::byte> file, std::uint64_t max) {
   Outcome<RecordHead, Refused> head = expect(kind, id, file);
   if (!head.ok()) return head.error();
   if (head->form != RecordForm::kPlain) return Refused{Refusal::kVersion, "its contents are packed"};
-  if (head->bytes > most) return Refused{Refusal::kSize, "it holds more than its kind of record can"};
+  if (head->bytes > max) return Refused{Refusal::kSize, "it holds more than its kind of record can"};
   OpenedRecord opened;
   opened.contents.resize(head->bytes);
   head = unseal_into(keys, std::move(*head), file, opened.contents);

@@ -109,8 +109,8 @@ struct OpenedRecord {
   RecordHead head;
   std::vector<std::byte> contents;
 };
-/// Authenticates and decrypts a record of unknown size, at most `most` bytes and not packed.
+/// Authenticates and decrypts a record of unknown size, at most `max` bytes and not packed.
 Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
-                                           std::span<const std::byte> file, std::uint64_t most);
+                                           std::span<const std::byte> file, std::uint64_t max);
 
 }  // namespace reprise::protocol::snapshots

@@ -18,22 +18,22 @@ std::optional<IoTrouble> FolderStore::prepare() {
 }
 
 Outcome<std::vector<std::byte>, Refused> FolderStore::read(const RecordId& folder, FileKind kind,
-                                                           const RecordId& id, std::uint64_t most) {
-  return folder_.read(folder, kind, id, most);
+                                                           const RecordId& id, std::uint64_t max) {
+  return folder_.read(folder, kind, id, max);
 }
 
 void FolderStore::read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
                             const TakeRecord& take) {
   std::uint64_t bytes = 0;
-  for (const Wanted& one : wanted) bytes += one.most;
+  for (const Wanted& one : wanted) bytes += one.max;
   const std::size_t lanes = threads_for(std::min<std::uint64_t>(wanted.size(), bytes / kWorthAThread), 1);
   // relaxed: both are counters; each thread uses only what it has read itself
   std::atomic<std::size_t> next{0}, last_wanted{wanted.size()};
   const auto read_some = [&](std::size_t) {
-    std::vector<std::byte> room;  // reused for each record
+    std::vector<std::byte> buffer;  // reused for each record
     for (std::size_t i; (i = next.fetch_add(1, std::memory_order_relaxed)) < wanted.size();) {
       if (i > last_wanted.load(std::memory_order_relaxed)) return;
-      if (take(i, folder_.read_into(folder, kind, wanted[i].id, wanted[i].most, room))) continue;
+      if (take(i, folder_.read_into(folder, kind, wanted[i].id, wanted[i].max, buffer))) continue;
       std::size_t last = last_wanted.load(std::memory_order_relaxed);
       while (i < last && !last_wanted.compare_exchange_weak(last, i, std::memory_order_relaxed)) {
       }

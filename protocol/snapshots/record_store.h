@@ -54,12 +54,12 @@ class RecordStore {
 
   // -- records
 
-  /// Returns a record, which counts as used. A record larger than `most` bytes is refused without being read.
+  /// Returns a record, which counts as used. A record larger than `max` bytes is refused without being read.
   virtual Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind,
-                                                        const RecordId& id, std::uint64_t most) = 0;
+                                                        const RecordId& id, std::uint64_t max) = 0;
   struct Wanted {
     RecordId id{};
-    std::uint64_t most = 0;  // maximum size of the record
+    std::uint64_t max = 0;  // maximum size of the record
   };
   /// Called with each record; returns false to skip the records after it.
   using TakeRecord =
@@ -70,7 +70,7 @@ class RecordStore {
   virtual void read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
                          const TakeRecord& take) {
     for (std::size_t i = 0; i < wanted.size(); ++i) {
-      const auto record = read(folder, kind, wanted[i].id, wanted[i].most);
+      const auto record = read(folder, kind, wanted[i].id, wanted[i].max);
       if (!(record.ok() ? take(i, std::span<const std::byte>(*record)) : take(i, record.error()))) return;
     }
   }
@@ -78,8 +78,8 @@ class RecordStore {
                                          std::span<const std::byte> bytes) = 0;
   /// Makes all writes so far durable.
   virtual std::optional<IoTrouble> sync(const RecordId& folder) = 0;
-  /// Returns whether the complete record, of at most `most` bytes, is present. It counts as used.
-  virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) = 0;
+  /// Returns whether the complete record, of at most `max` bytes, is present. It counts as used.
+  virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t max) = 0;
   /// Sets the time of last use to `ahead` from now, unless it is later already; a folder evicts by it. A
   /// store with its own eviction treats any `ahead` as 0.
   virtual void touch(const RecordId& folder, FileKind kind, const RecordId& id,
@@ -118,13 +118,13 @@ class FolderStore : public RecordStore {
   std::string where() const override { return folder_.path(); }
   std::optional<IoTrouble> prepare() override;
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
-                                                std::uint64_t most) override;
+                                                std::uint64_t max) override;
   void read_each(const RecordId& folder, FileKind kind, std::span<const Wanted> wanted,
                  const TakeRecord& take) override;
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) override;
   std::optional<IoTrouble> sync(const RecordId& folder) override;
-  bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) override;
+  bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t max) override;
   void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) override;
   std::optional<IoTrouble> remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
   std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;

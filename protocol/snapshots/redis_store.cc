@@ -317,9 +317,9 @@ std::string RedisStore::key_of(const RecordId& folder, FileKind kind, const Reco
 
 std::optional<std::vector<std::string>> RedisStore::other_pieces(const std::string& key,
                                                                  std::span<const std::byte> head,
-                                                                 std::uint64_t most) const {
+                                                                 std::uint64_t max) const {
   const std::optional<std::uint64_t> total = stated_bytes(head);
-  if (!total || *total > most) return std::nullopt;
+  if (!total || *total > max) return std::nullopt;
   std::vector<std::string> keys;
   const std::string beginning = key + "." + write_of(head) + ".";
   for (std::size_t piece = 1; piece < pieces_of(*total); ++piece) {
@@ -337,7 +337,7 @@ std::vector<std::string> RedisStore::keep(const std::string& key) const {
 
 // A server that refuses to prolong a key, for example because it is a replica, is read nevertheless.
 Outcome<std::vector<std::byte>, Refused> RedisStore::read(const RecordId& folder, FileKind kind,
-                                                          const RecordId& id, std::uint64_t most) {
+                                                          const RecordId& id, std::uint64_t max) {
   const std::string first = key_of(folder, kind, id);
   std::vector<std::byte> record;
   std::vector<std::string> keys = {first};
@@ -353,12 +353,12 @@ Outcome<std::vector<std::byte>, Refused> RedisStore::read(const RecordId& folder
     if (piece == 0) {
       total = bytes.size();
       if (bytes.size() == kPiece) {
-        auto others = other_pieces(first, bytes, most);
+        auto others = other_pieces(first, bytes, max);
         if (!others) return Refused{Refusal::kSize, key + " is larger than a record can be"};
         total = *stated_bytes(bytes);
         keys.insert(keys.end(), others->begin(), others->end());
       }
-      if (total > most) return Refused{Refusal::kSize, key + " is larger than a record can be"};
+      if (total > max) return Refused{Refusal::kSize, key + " is larger than a record can be"};
     }
     const std::uint64_t expected = std::min<std::uint64_t>(total - record.size(), kPiece);
     if (bytes.size() != expected)
@@ -409,13 +409,13 @@ std::optional<IoTrouble> RedisStore::sync(const RecordId&) {
   return std::nullopt;  // durability is the Redis server's configuration
 }
 
-bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) {
+bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t max) {
   const std::string first = key_of(folder, kind, id);
   auto answers =
       ask({{"STRLEN", first}, {"GETRANGE", first, "0", std::to_string(kRecordHead - 1)}, keep(first)});
   if (!answers.ok()) return false;
   const auto head = bytes_of((*answers)[1].text);
-  const auto others = other_pieces(first, head, most);
+  const auto others = other_pieces(first, head, max);
   if (!others) return false;
   const std::uint64_t expected = std::min<std::uint64_t>(*stated_bytes(head), kPiece);
   if (answers->front().number < 0 || static_cast<std::uint64_t>(answers->front().number) != expected) {

@@ -112,11 +112,11 @@ class RedisStore : public RecordStore {
   std::string where() const override;
   std::optional<IoTrouble> prepare() override;
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
-                                                std::uint64_t most) override;
+                                                std::uint64_t max) override;
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) override;
   std::optional<IoTrouble> sync(const RecordId& folder) override;
-  bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) override;
+  bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t max) override;
   void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) override;
   std::optional<IoTrouble> remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
   std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;
@@ -140,10 +140,10 @@ class RedisStore : public RecordStore {
   std::optional<IoTrouble> tell(const Commands& commands);
   std::string key_of(const RecordId& folder, FileKind kind, const RecordId& id) const;
   /// Returns the keys of a record's pieces after the first, by the beginning of the record; nothing if that is
-  /// no record of at most `most` bytes.
+  /// no record of at most `max` bytes.
   std::optional<std::vector<std::string>> other_pieces(const std::string& key,
                                                        std::span<const std::byte> head,
-                                                       std::uint64_t most) const;
+                                                       std::uint64_t max) const;
   /// Returns a command that renews the key's ttl and answers 1 if the key exists.
   std::vector<std::string> keep(const std::string& key) const;
   void note_manifest(const RecordId& folder, const RecordId& id, Commands& commands) const;

@@ -171,17 +171,17 @@ Outcome<std::optional<FolderLock>, IoTrouble> SnapshotFolder::lock_alone() const
 // -- records
 
 Outcome<std::vector<std::byte>, Refused> SnapshotFolder::read(const RecordId& folder, FileKind kind,
-                                                              const RecordId& id, std::uint64_t most) const {
+                                                              const RecordId& id, std::uint64_t max) const {
   std::vector<std::byte> contents;
-  const auto read = read_into(folder, kind, id, most, contents);
+  const auto read = read_into(folder, kind, id, max, contents);
   if (!read.ok()) return read.error();
   contents.resize(read->size());
   return contents;
 }
 
 Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const RecordId& folder, FileKind kind,
-                                                                       const RecordId& id, std::uint64_t most,
-                                                                       std::vector<std::byte>& room) const {
+                                                                       const RecordId& id, std::uint64_t max,
+                                                                       std::vector<std::byte>& buffer) const {
   const std::string path = file_path(folder, kind, id);
   const OpenFile file(*calls_, path, kRead);
   if (!file) {
@@ -191,19 +191,19 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
   struct stat about {};
   if (!file.status(about)) return Refused{Refusal::kIo, trouble(path).message};
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
-  if (bytes > most) return Refused{Refusal::kSize, path + " is larger than a record can be"};
-  if (room.size() < bytes) {
-    room.clear();  // so that resize() copies nothing
+  if (bytes > max) return Refused{Refusal::kSize, path + " is larger than a record can be"};
+  if (buffer.size() < bytes) {
+    buffer.clear();  // so that resize() copies nothing
     try {
-      room.resize(bytes);
+      buffer.resize(bytes);
     } catch (const std::bad_alloc&) {
       return Refused{Refusal::kIo, "there is no memory to read " + path};
     }
   }
-  if (!file.read(std::span(room).first(bytes))) {
+  if (!file.read(std::span(buffer).first(bytes))) {
     return Refused{Refusal::kIo, trouble("cannot read " + path).message};
   }
-  return std::span<const std::byte>(room).first(bytes);
+  return std::span<const std::byte>(buffer).first(bytes);
 }
 
 std::optional<IoTrouble> SnapshotFolder::write(const RecordId& folder, FileKind kind, const RecordId& id,
@@ -367,10 +367,10 @@ constexpr std::int64_t kMaxWriteTime = 600;
 }  // namespace
 
 Collection plan_collection(std::vector<FolderFile> files, const CollectionRules& rules) {
-  using Place = std::pair<RecordId, RecordId>;  // folder, record name
+  using RecordPath = std::pair<RecordId, RecordId>;  // folder, record name
   Collection plan;
-  std::map<Place, std::uint32_t> holders;
-  std::map<Place, FolderFile*> chunks;
+  std::map<RecordPath, std::uint32_t> holders;
+  std::map<RecordPath, FolderFile*> chunks;
   std::vector<FolderFile*> roots;  // manifests and turns
   for (FolderFile& file : files) {
     plan.bytes_left += file.bytes;

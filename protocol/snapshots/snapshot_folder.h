@@ -101,13 +101,13 @@ class SnapshotFolder {
 
   // -- records
 
-  /// Returns a record. A file larger than `most` bytes is refused without being read.
+  /// Returns a record. A file larger than `max` bytes is refused without being read.
   Outcome<std::vector<std::byte>, Refused> read(const RecordId& folder, FileKind kind, const RecordId& id,
-                                                std::uint64_t most) const;
-  /// Like read(), into `room`, which grows if needed. Returns a view of it.
+                                                std::uint64_t max) const;
+  /// Like read(), into `buffer`, which grows if needed. Returns a view of it.
   Outcome<std::span<const std::byte>, Refused> read_into(const RecordId& folder, FileKind kind,
-                                                         const RecordId& id, std::uint64_t most,
-                                                         std::vector<std::byte>& room) const;
+                                                         const RecordId& id, std::uint64_t max,
+                                                         std::vector<std::byte>& buffer) const;
   /// Writes and syncs a record atomically. Its name is durable after sync().
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) const;

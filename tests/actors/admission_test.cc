@@ -37,20 +37,20 @@ constexpr std::uint64_t kOne = kSlotBytes + kPageBytes;  // a sequence of one pa
 TEST_F(AdmissionTest, WhatCanNeverBeIsRefusedAtOnce) {
   WorkerParts parts({.limit = 10 * kOne, .admission = {.waiting = 1}});
   const auto too_long = ask(parts, {.prompt_tokens = 100'000});
-  EXPECT_EQ(fault_of(too_long->opened), JobFault::kNeverFits);
+  EXPECT_EQ(fault_of(too_long->opened), ErrorKind::kNeverFits);
   const auto beyond_share = ask(parts, {.prompt_tokens = 64, .tenant = 3, .tenant_share = 0.05});
-  ASSERT_EQ(fault_of(beyond_share->opened), JobFault::kNeverFits);
+  ASSERT_EQ(fault_of(beyond_share->opened), ErrorKind::kNeverFits);
   EXPECT_NE(beyond_share->opened.answer().error().message.find("share of its tenant"), std::string::npos);
   const auto first = ask(parts, {.prompt_tokens = 64});
   const auto second = ask(parts, {.prompt_tokens = 64});
   EXPECT_FALSE(first->opened.answered());
-  EXPECT_EQ(fault_of(second->opened), JobFault::kBusy);
+  EXPECT_EQ(fault_of(second->opened), ErrorKind::kBusy);
   Client unknown;
   parts.admission.apply({.arch = {.generation = 6, .number = 6}, .ticket = 1}, unknown.opened.reply(),
                         parts.start);
-  EXPECT_EQ(fault_of(unknown.opened), JobFault::kUnknown);
-  parts.table.fail({JobFault::kDeviceFailed, "a test"});
-  EXPECT_EQ(fault_of(ask(parts, {.prompt_tokens = 64})->opened), JobFault::kDeviceFailed);
+  EXPECT_EQ(fault_of(unknown.opened), ErrorKind::kUnknown);
+  parts.table.fail({ErrorKind::kDeviceFailed, "a test"});
+  EXPECT_EQ(fault_of(ask(parts, {.prompt_tokens = 64})->opened), ErrorKind::kDeviceFailed);
 }
 
 TEST_F(AdmissionTest, APriceIsFreeBesideWhatOthersWerePromised) {
@@ -149,10 +149,10 @@ TEST_F(AdmissionTest, WhoGivesUpOrWhoseModelGoesIsForgotten) {
   EXPECT_EQ(parts.admission.waiting(), 2U);
   parts.admission.admit(parts.start);
   EXPECT_EQ(parts.admission.waiting(), 1U) << "nobody reads the other's answer";
-  parts.admission.refuse_all(6, {JobFault::kUnknown, "another model's end"});
+  parts.admission.refuse_all(6, {ErrorKind::kUnknown, "another model's end"});
   EXPECT_FALSE(refused->opened.answered());
-  parts.admission.refuse_all(7, {JobFault::kUnknown, "unloaded"});
-  EXPECT_EQ(fault_of(refused->opened), JobFault::kUnknown);
+  parts.admission.refuse_all(7, {ErrorKind::kUnknown, "unloaded"});
+  EXPECT_EQ(fault_of(refused->opened), ErrorKind::kUnknown);
   EXPECT_EQ(parts.admission.waiting(), 0U);
 }
 

@@ -281,7 +281,7 @@ TEST_P(ChatTest, LongTextsArePreparedElsewhere) {
   EXPECT_GE(harness_->turns_of("texts"), before + 2);
   const Reply too_long = harness_->ask(request(chat({message("user", words(20'000, "cheese"))})));
   ASSERT_TRUE(too_long.error.has_value());
-  EXPECT_EQ(too_long.error->kind, protocol::ServiceErrorCode::kTooLong) << too_long.error->message;
+  EXPECT_EQ(too_long.error->kind, protocol::ErrorKind::kTooLong) << too_long.error->message;
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ChatTest, testing::ValuesIn(test_devices()),

@@ -128,7 +128,7 @@ TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
 TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
   const Tokens prompt(250, 5);
   const MessageBorders borders{
-      .first_user = 100, .last_user = 150, .after_last_user = 170, .last_opener = 240, .behind_tool = true};
+      .first_user = 100, .last_user = 150, .after_last_user = 170, .last_opener = 240, .after_tool = true};
   EXPECT_EQ(plan_checkpoints(prompt, borders, 0, {}, {}, {}),
             (std::vector<PlannedCheckpoint>{{100, Origin::kSystem},
                                             {150, Origin::kLastUser},

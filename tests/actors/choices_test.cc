@@ -86,7 +86,7 @@ TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
   ASSERT_FALSE(harness.ask(prompt, 2).error.has_value());
   const Reply refused = harness.ask(several(prompt, 2, 1, 2));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kTooLong) << refused.error->message;
+  EXPECT_EQ(refused.error->kind, protocol::ErrorKind::kTooLong) << refused.error->message;
   EXPECT_NE(refused.error->message.find("bytes of memory for its state"), std::string::npos)
       << refused.error->message;
 }

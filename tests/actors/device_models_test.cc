@@ -91,14 +91,14 @@ TEST_F(DeviceModelsTest, TheErrorOfALoadIsItsAnswer) {
   control_->refuse_to_load = true;
   Loaded answer;
   load(answer);
-  EXPECT_EQ(fault_of(answer), JobFault::kBadJob);
+  EXPECT_EQ(fault_of(answer), ErrorKind::kBadJob);
   EXPECT_TRUE(models_.all().empty());
 }
 
 TEST_F(DeviceModelsTest, AnAdapterOfAnUnknownModelIsRefused) {
   AnswerBox<protocol::LoadAdapter::Reply> answer;
   models_.load_adapter({.arch = {.generation = 1, .number = 1}, .path = "none"}, answer.reply(), [] {});
-  EXPECT_EQ(fault_of(answer), JobFault::kUnknown);
+  EXPECT_EQ(fault_of(answer), ErrorKind::kUnknown);
 }
 
 }  // namespace

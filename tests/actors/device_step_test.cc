@@ -8,8 +8,8 @@ namespace {
 
 class DeviceStepTest : public testing::Test {
  protected:
-  std::optional<JobError> begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,
-                                const std::vector<std::uint32_t>& places = {}) {
+  std::optional<Error> begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,
+                             const std::vector<std::uint32_t>& places = {}) {
     protocol::Prefill job{.sequence = run.id,
                           .tokens = WorkerParts::prompt(end),
                           .end = end,
@@ -182,8 +182,8 @@ class CarriedDecodeTest : public DeviceStepTest {
     return {.sequence = run.id, .sampling = std::move(sampling), .max_tokens = 2, .out = std::move(writer)};
   }
   /// Begins a prefill of 100 tokens that carries `decode`.
-  static std::optional<JobError> begin_carrying(WorkerParts& parts, SequenceRun& run, Prefilled& box,
-                                                protocol::Decode decode) {
+  static std::optional<Error> begin_carrying(WorkerParts& parts, SequenceRun& run, Prefilled& box,
+                                             protocol::Decode decode) {
     protocol::Prefill job{.sequence = run.id,
                           .tokens = WorkerParts::prompt(100),
                           .end = 100,
@@ -304,7 +304,7 @@ TEST_F(CarriedDecodeTest, DoesNotBeginAfterAPrefillThatFails) {
     ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
     build_last_step(parts);
     parts.compute(5, false);
-    EXPECT_EQ(fault_of(box), JobFault::kUnhealthy);
+    EXPECT_EQ(fault_of(box), ErrorKind::kUnhealthy);
     EXPECT_EQ(run.phase, Phase::kIdle);
     const auto end = reader.try_next();
     ASSERT_TRUE(end.has_value()) << "its stream has ended";
@@ -319,9 +319,9 @@ TEST_F(CarriedDecodeTest, DoesNotBeginAfterACancelDuringTheStep) {
   Reader reader;
   ASSERT_FALSE(begin_carrying(parts, run, box, decode_of(run, reader, greedy_)).has_value());
   build_last_step(parts);
-  run.end_work({JobFault::kCanceled, "cancelled"});
+  run.end_work({ErrorKind::kCanceled, "cancelled"});
   parts.compute(5);
-  EXPECT_EQ(fault_of(box), JobFault::kCanceled);
+  EXPECT_EQ(fault_of(box), ErrorKind::kCanceled);
   EXPECT_EQ(run.phase, Phase::kIdle);
   EXPECT_TRUE(run.decoded.empty());
   const auto end = reader.try_next();
@@ -353,7 +353,7 @@ TEST_F(CarriedDecodeTest, RefusesInvalidSamplingBeforeThePrefill) {
   Reader reader;
   const auto refused = begin_carrying(parts, run, box, decode_of(run, reader, {.temperature = -1}));
   ASSERT_TRUE(refused.has_value());
-  EXPECT_EQ(refused->kind, JobFault::kBadJob);
+  EXPECT_EQ(refused->kind, ErrorKind::kBadJob);
   EXPECT_EQ(run.phase, Phase::kIdle);
 }
 
@@ -384,7 +384,7 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
   const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
     Prefilled box;
     const auto refusal = begin(parts, run, box, end, places);
-    return refusal && refusal->kind == JobFault::kBadJob && run.phase == Phase::kIdle;
+    return refusal && refusal->kind == ErrorKind::kBadJob && run.phase == Phase::kIdle;
   };
   EXPECT_TRUE(refused(64, {})) << "not beyond what it holds";
   EXPECT_TRUE(refused(200, {100})) << "off the grid";
@@ -393,7 +393,7 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
   Prefilled outside;
   auto reply = outside.reply();
   protocol::Prefill job{.sequence = run.id, .tokens = share_tokens(TokenList(100, kVocab)), .end = 100};
-  EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->kind, JobFault::kBadJob);
+  EXPECT_EQ(begin_prefill(parts.table, run, job, reply)->kind, ErrorKind::kBadJob);
   Prefilled box;
   EXPECT_FALSE(begin(parts, run, box, 200, {64, 128}).has_value());
   EXPECT_EQ(run.prefill.checkpoints, std::deque<std::uint32_t>{128})
@@ -445,7 +445,7 @@ TEST_F(DeviceStepTest, LogitsThatAreNotFiniteFailThePrefill) {
   ASSERT_FALSE(begin(parts, run, prefilled, 64, {64}).has_value());
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
   parts.compute(3, false);
-  EXPECT_EQ(fault_of(prefilled), JobFault::kUnhealthy);
+  EXPECT_EQ(fault_of(prefilled), ErrorKind::kUnhealthy);
   EXPECT_EQ(parts.table.snapshots().size(), 0U) << "without a slot the logits judge the checkpoint";
   ASSERT_EQ(parts.reports.size(), 1U) << "whoever waits for it need not";
   EXPECT_FALSE(parts.reports[0].healthy);
@@ -472,9 +472,9 @@ TEST_F(DeviceStepTest, ASequenceThatIsClosedInAStepGoesWithIt) {
   Prefilled prefilled;
   ASSERT_FALSE(begin(parts, run, prefilled, 64).has_value());
   ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 1000}));
-  run.end_work({JobFault::kCanceled, "closed"});
+  run.end_work({ErrorKind::kCanceled, "closed"});
   run.closing = true;
-  EXPECT_EQ(fault_of(prefilled), JobFault::kCanceled);
+  EXPECT_EQ(fault_of(prefilled), ErrorKind::kCanceled);
   parts.compute();
   EXPECT_EQ(parts.table.find(id), nullptr);
   EXPECT_EQ(parts.state.budget().used(), 0U);

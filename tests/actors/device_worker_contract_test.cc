@@ -18,10 +18,10 @@ TEST_F(DeviceWorkerContract, ASnapshotGoesWithItsSequenceUntilItIsAdopted) {
   EXPECT_EQ(memory().snapshots, 1U);
   const auto too_late = ask(protocol::AdoptKvSnapshot{.snapshot = lost, .budget_bytes = 1 << 20});
   ASSERT_FALSE(too_late.ok());
-  EXPECT_EQ(too_late.error().kind, JobFault::kUnknown);
+  EXPECT_EQ(too_late.error().kind, ErrorKind::kUnknown);
   const Open next = open();
   EXPECT_TRUE(ask(restore_of(next, kept, 100)).ok());
-  EXPECT_EQ(ask(restore_of(next, lost, 100)).error().kind, JobFault::kUnknown);
+  EXPECT_EQ(ask(restore_of(next, lost, 100)).error().kind, ErrorKind::kUnknown);
   close(next);
   EXPECT_GT(ask(protocol::DropKvSnapshot{kept}).freed_bytes, 0U);
   EXPECT_EQ(ask(protocol::DropKvSnapshot{kept}).freed_bytes, 0U) << "a drop may come twice";
@@ -52,12 +52,13 @@ TEST_F(DeviceWorkerContract, AfterARestoreThatFailedTheSequenceCanBeUsed) {
   const protocol::SnapshotId gone = adopted(80);
   static_cast<void>(ask(protocol::DropKvSnapshot{gone}));
   const Open sequence = open();
-  EXPECT_EQ(ask(restore_of(sequence, gone, 80)).error().kind, JobFault::kUnknown);
+  EXPECT_EQ(ask(restore_of(sequence, gone, 80)).error().kind, ErrorKind::kUnknown);
   const protocol::SnapshotId damaged = adopted(80);
   faults_->inject({.kind = Fault::Kind::kDamage});
   close(open());  // a round, in which it happens
-  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kDamaged);
-  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, JobFault::kUnknown) << "it has been dropped";
+  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, ErrorKind::kDamaged);
+  EXPECT_EQ(ask(restore_of(sequence, damaged, 80)).error().kind, ErrorKind::kUnknown)
+      << "it has been dropped";
   prefill(sequence, 90);
   EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(90), 5));
 }
@@ -140,9 +141,9 @@ TEST_F(DeviceWorkerContract, DropArchEndsAllIdsOfItsGeneration) {
   arch_ = load();
   EXPECT_NE(arch_.generation, old.generation);
   const Open fresh = open();
-  EXPECT_EQ(ask(prefill_of(sequence, 10)).error().kind, JobFault::kUnknown);
-  EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = sequence.id}).error().kind, JobFault::kUnknown);
-  EXPECT_EQ(ask(restore_of(fresh, snapshot, 64)).error().kind, JobFault::kUnknown);
+  EXPECT_EQ(ask(prefill_of(sequence, 10)).error().kind, ErrorKind::kUnknown);
+  EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = sequence.id}).error().kind, ErrorKind::kUnknown);
+  EXPECT_EQ(ask(restore_of(fresh, snapshot, 64)).error().kind, ErrorKind::kUnknown);
   EXPECT_FALSE(ask(protocol::AdoptKvSnapshot{.snapshot = snapshot, .budget_bytes = 1 << 20}).ok());
   EXPECT_EQ(ask(protocol::DropKvSnapshot{snapshot}).freed_bytes, 0U);
   EXPECT_FALSE(ask(protocol::AddCheckpoint{.sequence = sequence.id, .at = 5}));
@@ -156,7 +157,7 @@ TEST_F(DeviceWorkerContract, UnloadingAnswersWhoeverWaits) {
   auto waiting = ask_meanwhile(wish(64));
   ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
   static_cast<void>(ask(protocol::DropArch{arch_}));
-  EXPECT_EQ(waiting.get().error().kind, JobFault::kUnknown);
+  EXPECT_EQ(waiting.get().error().kind, ErrorKind::kUnknown);
 }
 
 // -- faults
@@ -168,13 +169,13 @@ TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheS
   prefill(bystander, 40);
   const Open sequence = open();
   faults_->inject({.kind = Fault::Kind::kFailedStep});
-  EXPECT_EQ(ask(prefill_of(sequence, 10)).error().kind, JobFault::kDeviceFailed);
+  EXPECT_EQ(ask(prefill_of(sequence, 10)).error().kind, ErrorKind::kDeviceFailed);
   EXPECT_TRUE(eventually([&] { return notes_->failures == 1; })) << "the supervisor is told";
   EXPECT_EQ(memory().used_bytes, 0U) << "states and snapshots have gone";
-  EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = bystander.id}).error().kind, JobFault::kDeviceFailed);
-  EXPECT_EQ(ask(restore_of(bystander, before, 64)).error().kind, JobFault::kDeviceFailed);
+  EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = bystander.id}).error().kind, ErrorKind::kDeviceFailed);
+  EXPECT_EQ(ask(restore_of(bystander, before, 64)).error().kind, ErrorKind::kDeviceFailed);
   EXPECT_TRUE(decode(bystander, 4).empty());
-  EXPECT_EQ(ask(wish(10)).error().kind, JobFault::kDeviceFailed);
+  EXPECT_EQ(ask(wish(10)).error().kind, ErrorKind::kDeviceFailed);
   EXPECT_EQ(ask(protocol::DropKvSnapshot{before}).freed_bytes, 0U);
   EXPECT_EQ(ask(protocol::DropAdopted{arch_}).adopted_bytes, 0U);
   close(bystander);
@@ -292,7 +293,7 @@ TEST_F(DeviceWorkerContract, WhoIsShortForTooLongIsToldSo) {
   start(2 * kSlot + kPage, 200ms);
   const protocol::SnapshotId leased = adopted(64);
   auto lonely = ask_meanwhile(wish(64));
-  EXPECT_EQ(lonely.get().error().kind, JobFault::kNoMemory) << "it would wait for a lease for ever";
+  EXPECT_EQ(lonely.get().error().kind, ErrorKind::kNoMemory) << "it would wait for a lease for ever";
   static_cast<void>(ask(protocol::DropKvSnapshot{leased}));
   EXPECT_TRUE(ask(wish(64)).ok());
 }
@@ -334,7 +335,7 @@ TEST_F(DeviceWorkerContract, ACanceledPrefillLeavesASequenceThatGoesOn) {
   ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
   worker_.tell(protocol::Cancel{sequence.id});
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
+  EXPECT_EQ(prefilling.get().error().kind, ErrorKind::kCanceled);
   const auto on = ask(prefill_of(sequence, kLong));
   ASSERT_TRUE(on.ok()) << on.error().message;
   EXPECT_LT(on->computed, kLong) << "from where it stood";
@@ -386,7 +387,7 @@ TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   }
   worker_.tell(protocol::Cancel{idle.id});
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
+  EXPECT_EQ(prefilling.get().error().kind, ErrorKind::kCanceled);
 }
 
 TEST_F(DeviceWorkerContract, ACanceledDecodingEndsItsStream) {
@@ -416,7 +417,7 @@ TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded
   ASSERT_TRUE(eventually([&] { return control_->steps() > 0; }));
   close(sequence);
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
+  EXPECT_EQ(prefilling.get().error().kind, ErrorKind::kCanceled);
   EXPECT_EQ(memory().sequences, 0U);
   EXPECT_EQ(memory().used_bytes, 0U);
 }
@@ -442,7 +443,7 @@ TEST_F(DeviceWorkerContract, AFullMailboxAdmitsWhatGivesBack) {
     EXPECT_EQ(worker_.tell(protocol::CloseSequence{arch_, sequence.ticket}), runtime::SendStatus::kSent);
   }
   control_->release();
-  EXPECT_EQ(prefilling.get().error().kind, JobFault::kCanceled);
+  EXPECT_EQ(prefilling.get().error().kind, ErrorKind::kCanceled);
   EXPECT_EQ(memory().sequences, 0U);
   EXPECT_EQ(memory().used_bytes, 0U);
 }

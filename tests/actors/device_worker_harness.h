@@ -17,7 +17,7 @@
 
 namespace reprise::actors {
 using namespace std::chrono_literals;
-using protocol::JobFault;
+using protocol::ErrorKind;
 using protocol::JobResult;
 using Kind = protocol::SnapshotKv::Kind;
 
@@ -162,7 +162,7 @@ class DeviceWorkerContract : public testing::Test {
                                       const std::vector<std::uint32_t>& places = {}) {
     auto plan = std::make_shared<protocol::CheckpointPlan>();
     plan->flight = 77;
-    for (const std::uint32_t at : places) plan->places.push_back({.at = at});
+    for (const std::uint32_t at : places) plan->checkpoints.push_back({.at = at});
     return {.sequence = sequence.id, .tokens = share_tokens(prompt(count)), .end = count, .plan = plan};
   }
   void prefill(const Open& sequence, std::uint32_t count) {

@@ -6,7 +6,7 @@
 namespace reprise::actors {
 namespace {
 
-using protocol::ServiceErrorCode;
+using protocol::ErrorKind;
 
 EngineOptions on_two_devices() {
   EngineOptions options = EngineHarness::defaults("cpu", "qwen3_5_text");
@@ -73,7 +73,7 @@ TEST(DevicesTest, AWorkerThatHangsIsReplacedAloneAndItsRequestsAreTold) {
   auto running = harness.engine().generate(request_of("m", random_tokens(50, 6), 3000));
   const Reply told = read_all(std::move(hanging));
   ASSERT_TRUE(told.error.has_value());
-  EXPECT_EQ(told.error->kind, ServiceErrorCode::kUnavailable) << told.error->message;
+  EXPECT_EQ(told.error->kind, ErrorKind::kUnavailable) << told.error->message;
   const Reply whole = read_all(std::move(running));
   EXPECT_FALSE(whole.error.has_value()) << whole.error->message;
   EXPECT_TRUE(harness.eventually([&] { return harness.engine().health().ready; }))

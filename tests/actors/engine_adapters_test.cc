@@ -9,7 +9,7 @@
 namespace reprise::actors {
 namespace {
 
-using protocol::ServiceErrorCode;
+using protocol::ErrorKind;
 
 /// Two adapters for the test model.
 class AdapterEngine : public testing::TestWithParam<std::string> {
@@ -64,12 +64,12 @@ TEST_P(AdapterEngine, AreChosenByNameOrFieldAndListed) {
 
   const Reply unknown = harness.ask(request(prompt, "m", "three"));
   ASSERT_TRUE(unknown.error.has_value());
-  EXPECT_EQ(unknown.error->kind, ServiceErrorCode::kUnknownModel);
+  EXPECT_EQ(unknown.error->kind, ErrorKind::kUnknownModel);
   EXPECT_EQ(unknown.error->message, "model 'm' has no adapter 'three'; its adapters are one, two");
   EXPECT_EQ(unknown.error->param, "adapter");
-  EXPECT_EQ(harness.ask(request(prompt, "m:three")).error->kind, ServiceErrorCode::kUnknownModel);
+  EXPECT_EQ(harness.ask(request(prompt, "m:three")).error->kind, ErrorKind::kUnknownModel);
   EXPECT_EQ(harness.ask(request(prompt, "n:one")).error->message, "there is no model 'n:one'; served: m");
-  EXPECT_EQ(harness.ask(request(prompt, "m:one", "two")).error->kind, ServiceErrorCode::kInvalid);
+  EXPECT_EQ(harness.ask(request(prompt, "m:one", "two")).error->kind, ErrorKind::kInvalid);
 }
 
 TEST_P(AdapterEngine, StatesOfDifferentAdaptersNeverMeet) {
@@ -121,15 +121,13 @@ TEST_P(AdapterEngine, UnloadingFreesItsMemoryAndItsSnapshots) {
   EXPECT_LT(harness.figure("device_state_used_bytes"), used - bytes) << "its snapshots went, too";
   EXPECT_EQ(harness.ask(request(prompt, "m:one")).error->message,
             "model 'm' has no adapter 'one'; its adapters are two");
-  EXPECT_TRUE(
-      std::holds_alternative<protocol::ServiceError>(harness.engine().unload_adapter("m", "one", 60s)));
+  EXPECT_TRUE(std::holds_alternative<protocol::Error>(harness.engine().unload_adapter("m", "one", 60s)));
   const Reply base = harness.ask(request(prompt, "m"));
   EXPECT_GT(base.cache.restored_tokens, 100U) << "the model's own snapshots stay";
   EXPECT_TRUE(base.choices == plain.choices);
 
   const Engine::AdapterAnswer back = harness.engine().load_adapter("", {.name = "one", .path = ""}, 60s);
-  ASSERT_TRUE(std::holds_alternative<protocol::AdapterCard>(back))
-      << std::get<protocol::ServiceError>(back).message;
+  ASSERT_TRUE(std::holds_alternative<protocol::AdapterCard>(back)) << std::get<protocol::Error>(back).message;
   const Reply after = harness.ask(request(prompt, "m:one"));
   EXPECT_EQ(after.cache.restored_tokens, 0U);
   EXPECT_TRUE(after.choices == before.choices);
@@ -146,7 +144,7 @@ TEST_P(AdapterEngine, UnloadingFailsTheRequestsThatUseItAndNoOthers) {
       std::holds_alternative<protocol::AdapterCard>(harness.engine().unload_adapter("m", "one", 60s)));
   const Reply failed = read_all(std::move(with));
   ASSERT_TRUE(failed.error.has_value());
-  EXPECT_EQ(failed.error->kind, ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(failed.error->kind, ErrorKind::kUnavailable);
   EXPECT_EQ(failed.error->message, "adapter 'one' of model 'm' was unloaded");
   const Reply whole = read_all(std::move(without));
   EXPECT_FALSE(whole.error.has_value()) << whole.error->message;
@@ -177,8 +175,8 @@ TEST_P(AdapterEngine, ComeAndGoWhileOthersRun) {
     if (!maybe.error) {
       EXPECT_TRUE(maybe.choices == one.choices);
     } else {
-      EXPECT_TRUE(maybe.error->kind == ServiceErrorCode::kUnknownModel ||
-                  maybe.error->kind == ServiceErrorCode::kUnavailable)
+      EXPECT_TRUE(maybe.error->kind == ErrorKind::kUnknownModel ||
+                  maybe.error->kind == ErrorKind::kUnavailable)
           << maybe.error->message;
     }
   }
@@ -215,7 +213,7 @@ TEST_P(AdapterEngine, OneThatCannotBeLoadedIsToldAndTheModelServes) {
   EXPECT_NE(engine.health().detail.find("adapter 'three' of model 'm' cannot be used"), std::string::npos);
   EXPECT_FALSE(read_all(engine.generate(request(random_tokens(20, 7), "m:one"))).error.has_value());
   const Reply failed = read_all(engine.generate(request(random_tokens(20, 7), "m:three")));
-  EXPECT_EQ(failed.error->kind, ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(failed.error->kind, ErrorKind::kUnavailable);
   EXPECT_EQ(engine.models().back().state, protocol::ModelCard::State::kFailed);
 }
 
@@ -228,8 +226,8 @@ TEST_P(AdapterEngine, OneThatDoesNotFitTheMemoryIsRefused) {
                                      {"attn", "mlp"}, 500, 9);
   const Engine::AdapterAnswer answer =
       harness.engine().load_adapter("m", {.name = "l", .path = folder("large")}, 60s);
-  ASSERT_TRUE(std::holds_alternative<protocol::ServiceError>(answer));
-  EXPECT_EQ(std::get<protocol::ServiceError>(answer).kind, ServiceErrorCode::kOverloaded);
+  ASSERT_TRUE(std::holds_alternative<protocol::Error>(answer));
+  EXPECT_EQ(std::get<protocol::Error>(answer).kind, ErrorKind::kOverloaded);
   EXPECT_EQ(harness.figure("device_state_used_bytes"), 0);
   EXPECT_FALSE(harness.ask(random_tokens(30, 8)).error.has_value());
 }

@@ -9,8 +9,8 @@
 namespace reprise::actors {
 namespace {
 
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
+using protocol::Error;
+using protocol::ErrorKind;
 
 EngineOptions options_on(const std::string& device) {
   EngineOptions options = EngineHarness::defaults(device, "qwen3_5_text");
@@ -71,7 +71,7 @@ TEST_P(FailureTest, ARegistryThatFailsTooOftenFailsItsModel) {
   ASSERT_TRUE(harness_.eventually([&] { return !ready(); }));
   EXPECT_NE(harness_.engine().health().detail.find("cache failed too often"), std::string::npos)
       << harness_.engine().health().detail;
-  EXPECT_EQ(harness_.ask(prompt).error->kind, ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(harness_.ask(prompt).error->kind, ErrorKind::kUnavailable);
   EXPECT_TRUE(harness_.eventually([&] { return harness_.figure("state_used_bytes") == 0; }));
   const auto loaded = harness_.engine().load({.name = "m", .path = model_path("qwen3_5_text")}, 60s);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
@@ -88,7 +88,7 @@ TEST_P(FailureTest, AWorkerThatEndsIsReplaced) {
   harness_.crash<DeviceWorker>();
   const Reply broken = read_all(std::move(running));
   ASSERT_TRUE(broken.error.has_value());
-  EXPECT_EQ(broken.error->kind, ServiceErrorCode::kUnavailable) << broken.error->message;
+  EXPECT_EQ(broken.error->kind, ErrorKind::kUnavailable) << broken.error->message;
   const Reply after = ask_until_available(harness_, prompt, 6);
   ASSERT_FALSE(after.error.has_value()) << after.error->message;
   EXPECT_TRUE(after.choices == good.choices);
@@ -137,7 +137,7 @@ class TextClient : public runtime::Actor {
     auto asked = engine_->tokenize({.text = job.text});
     runtime::Result<Tokenize::Reply> answer = co_await asked;
     if (answer.ok()) co_return std::move(*answer);
-    co_return Tokenize::Reply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
+    co_return Tokenize::Reply(Error{ErrorKind::kInternal, answer.error().describe()});
   }
 
  private:
@@ -170,19 +170,18 @@ TEST(TextFailure, ATextThatBacktracksFailsAloneAndByName) {
   };
   const std::string bad(5000, 'a');
   const auto good = tokenize("xyz");
-  ASSERT_TRUE(std::holds_alternative<protocol::Tokenized>(good)) << std::get<ServiceError>(good).message;
+  ASSERT_TRUE(std::holds_alternative<protocol::Tokenized>(good)) << std::get<Error>(good).message;
   for (int i = 0; i < 5; ++i) {
     const auto failed = tokenize(bad);
-    ASSERT_TRUE(std::holds_alternative<ServiceError>(failed));
-    EXPECT_EQ(std::get<ServiceError>(failed).kind, ServiceErrorCode::kInvalid)
-        << std::get<ServiceError>(failed).message;
+    ASSERT_TRUE(std::holds_alternative<Error>(failed));
+    EXPECT_EQ(std::get<Error>(failed).kind, ErrorKind::kInvalid) << std::get<Error>(failed).message;
     EXPECT_TRUE(std::holds_alternative<protocol::Tokenized>(tokenize("xyz")));
   }
   protocol::GenerateRequest request{.prompt = bad};
   request.max_tokens = 2;
   const Reply reply = harness.ask(std::move(request));
   ASSERT_TRUE(reply.error.has_value());
-  EXPECT_EQ(reply.error->kind, ServiceErrorCode::kInvalid) << reply.error->message;
+  EXPECT_EQ(reply.error->kind, ErrorKind::kInvalid) << reply.error->message;
   EXPECT_TRUE(harness.engine().health().ready) << harness.engine().health().detail;
   EXPECT_EQ(harness.figure("actor_restarts_total"), 0);
 

@@ -76,7 +76,7 @@ struct Reply {
   std::vector<Choice> choices;
   CacheReport cache;
   protocol::Usage usage;
-  std::optional<protocol::ServiceError> error;
+  std::optional<protocol::Error> error;
   bool done = false;
 
   const TokenList& tokens() const { return choices.at(0).tokens; }
@@ -89,7 +89,7 @@ inline Reply read_all(runtime::StreamReader<protocol::Event> events, std::chrono
     runtime::Result<protocol::Event> next = events.next_blocking(deadline);
     if (!next.ok()) {
       if (next.error().code != runtime::ErrorCode::kEnded && !reply.error) {
-        reply.error = protocol::ServiceError{protocol::ServiceErrorCode::kInternal, next.error().describe()};
+        reply.error = protocol::Error{protocol::ErrorKind::kInternal, next.error().describe()};
       }
       return reply;
     }
@@ -205,7 +205,7 @@ class EngineHarness {
 inline Reply ask_until_available(EngineHarness& harness, const TokenList& prompt, std::uint32_t max_tokens) {
   for (int tries = 0;; ++tries) {
     Reply reply = harness.ask(prompt, max_tokens);
-    const bool later = reply.error && reply.error->kind == protocol::ServiceErrorCode::kUnavailable;
+    const bool later = reply.error && reply.error->kind == protocol::ErrorKind::kUnavailable;
     if (!later || tries == 1000) return reply;
     std::this_thread::sleep_for(5ms);
   }

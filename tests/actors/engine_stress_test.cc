@@ -224,7 +224,7 @@ TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
     harness.faults().inject({.kind = kind, .after_steps = 3});
     const Reply broken = harness.ask(prompt + random_tokens(50, 8), 50);
     ASSERT_TRUE(broken.error.has_value());
-    EXPECT_EQ(broken.error->kind, protocol::ServiceErrorCode::kUnavailable) << broken.error->message;
+    EXPECT_EQ(broken.error->kind, protocol::ErrorKind::kUnavailable) << broken.error->message;
     const Reply after = ask_until_available(harness, prompt, 8);
     ASSERT_FALSE(after.error.has_value()) << after.error->message;
     EXPECT_TRUE(after.choices == good.choices);
@@ -261,7 +261,7 @@ TEST_P(StressTest, AStateThatIsNotFiniteIsNeverStored) {
   harness.faults().inject({.kind = Fault::Kind::kNanState});
   const Reply broken = harness.ask(prompt);
   ASSERT_TRUE(broken.error.has_value());
-  EXPECT_EQ(broken.error->kind, protocol::ServiceErrorCode::kInternal);
+  EXPECT_EQ(broken.error->kind, protocol::ErrorKind::kInternal);
   EXPECT_GT(harness.figure("unhealthy_states_total"), 0);
   const Reply after = harness.ask(prompt);
   EXPECT_TRUE(after.choices == good.choices);
@@ -305,7 +305,7 @@ TEST_P(StressTest, EveryHitIsVerifiedInline) {
   harness.faults().inject({.kind = Fault::Kind::kWrongBits});
   const Reply wrong = harness.ask(prompt);
   ASSERT_TRUE(wrong.error.has_value()) << "a wrong state was served and nobody said so";
-  EXPECT_EQ(wrong.error->kind, protocol::ServiceErrorCode::kInternal);
+  EXPECT_EQ(wrong.error->kind, protocol::ErrorKind::kInternal);
   EXPECT_FALSE(wrong.done);
   EXPECT_EQ(harness.figure("cache_mismatches_total"), 1);
   // A state found wrong is not used again; other damaged ones are found the same way.
@@ -338,7 +338,7 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   harness.faults().inject({.kind = Fault::Kind::kHang, .hang_ms = 8000});
   const Reply hung = harness.ask(prompt + random_tokens(10, 1));
   ASSERT_TRUE(hung.error.has_value()) << "it waited for the device";
-  EXPECT_EQ(hung.error->kind, protocol::ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(hung.error->kind, protocol::ErrorKind::kUnavailable);
   if (GetParam().starts_with("cuda")) {  // nothing can stop a hung GPU
     EXPECT_TRUE(harness.eventually([&] { return lost.load(); }));
   } else {
@@ -368,7 +368,7 @@ TEST_P(StressTest, ADeviceThatIsLostIsToldOf) {
   harness.faults().inject({.kind = Fault::Kind::kDeviceLost});
   const Reply failed = harness.ask(prompt + random_tokens(10, 1));
   ASSERT_TRUE(failed.error.has_value());
-  EXPECT_EQ(failed.error->kind, protocol::ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(failed.error->kind, protocol::ErrorKind::kUnavailable);
   EXPECT_TRUE(harness.eventually([&] { return lost.load(); }));
   const Reply later = harness.ask(prompt);
   ASSERT_TRUE(later.error.has_value());
@@ -411,7 +411,7 @@ TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
   EngineHarness harness(tight);
   const Reply reply = harness.ask(random_tokens(3900, 1), 150);
   if (reply.error) {
-    EXPECT_EQ(reply.error->kind, protocol::ServiceErrorCode::kTooLong);
+    EXPECT_EQ(reply.error->kind, protocol::ErrorKind::kTooLong);
     EXPECT_NE(reply.error->message.find("bytes of memory for its state"), std::string::npos)
         << reply.error->message;
   }
@@ -420,7 +420,7 @@ TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
   EngineHarness little(smaller);
   const Reply refused = little.ask(random_tokens(3000, 1), 500);
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kTooLong);
+  EXPECT_EQ(refused.error->kind, protocol::ErrorKind::kTooLong);
   EXPECT_NE(refused.error->message.find("bytes of memory for its state"), std::string::npos)
       << refused.error->message;
   EXPECT_FALSE(little.ask(random_tokens(100, 1), 5).error.has_value());
@@ -455,7 +455,7 @@ TEST_P(StressTest, UnloadingFreesEverything) {
   EXPECT_TRUE(read_all(std::move(running)).error.has_value());
   const Reply gone = harness.ask(random_tokens(10, 1));
   ASSERT_TRUE(gone.error.has_value());
-  EXPECT_EQ(gone.error->kind, protocol::ServiceErrorCode::kUnknownModel);
+  EXPECT_EQ(gone.error->kind, protocol::ErrorKind::kUnknownModel);
   // Two concurrent loads share one load and get two answers.
   const ModelSpec spec{.name = "m", .path = model_path("qwen3_5_text")};
   auto other = std::async(std::launch::async, [&] { return harness.engine().load(spec, 20s); });

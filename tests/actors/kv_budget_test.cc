@@ -106,7 +106,7 @@ TEST_P(KvBudgetTest, TooFewAreRefusedByName) {
   EngineHarness harness(options());
   const Reply refused = harness.ask(within(random_tokens(50, 8), 20));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->kind, protocol::ErrorKind::kInvalid);
   EXPECT_EQ(refused.error->param, "kv_budget");
   EXPECT_NE(refused.error->message.find("at least 36"), std::string::npos) << refused.error->message;
 }
@@ -156,7 +156,7 @@ TEST(KvBudgetRefusals, ModelsThatCannotKeepToOneSayWhy) {
   wish.cache.kv_budget = kTokens;
   const Reply refused = latent.ask(wish);
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->kind, protocol::ErrorKind::kInvalid);
   EXPECT_NE(refused.error->message.find("latent"), std::string::npos) << refused.error->message;
   runtime::System system({.workers = 2});
   EngineOptions options = EngineHarness::defaults("cpu", "kimi_linear");

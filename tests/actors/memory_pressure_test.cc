@@ -144,9 +144,9 @@ TEST(MemoryPressure, EverySecondSpacedPlaceIsLeftOutAndNoOther) {
   SequenceRun& run = parts.open();
   parts.take_all_but(limit * 2 / 5);
   protocol::CheckpointPlan plan{.flight = 1, .request = 1};
-  plan.places = {{.at = 10, .origin = Origin::kSpaced}, {.at = 20, .origin = Origin::kSpaced},
-                 {.at = 30, .origin = Origin::kSystem}, {.at = 40, .origin = Origin::kSpaced},
-                 {.at = 50, .origin = Origin::kSpaced}, {.at = 60, .origin = Origin::kReply}};
+  plan.checkpoints = {{.at = 10, .origin = Origin::kSpaced}, {.at = 20, .origin = Origin::kSpaced},
+                      {.at = 30, .origin = Origin::kSystem}, {.at = 40, .origin = Origin::kSpaced},
+                      {.at = 50, .origin = Origin::kSpaced}, {.at = 60, .origin = Origin::kReply}};
   AnswerBox<JobResult<protocol::Prefilled>> prefilled;
   protocol::Prefill job{.sequence = run.id, .tokens = WorkerParts::prompt(64), .end = 64};
   job.plan = std::make_shared<const protocol::CheckpointPlan>(std::move(plan));

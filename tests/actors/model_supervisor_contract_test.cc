@@ -15,7 +15,7 @@ namespace reprise::actors {
 namespace {
 
 using namespace std::chrono_literals;
-using protocol::JobFault;
+using protocol::ErrorKind;
 using State = protocol::ModelCard::State;
 
 /// Records the models and prefixes whose states are to be freed.
@@ -94,18 +94,18 @@ class SupervisorContract : public testing::Test {
   }
 
   /// Computes a prompt on the model; returns its fault, if any.
-  std::optional<JobFault> compute(const ServedModel& model) {
+  std::optional<ErrorKind> compute(const ServedModel& model) {
     const std::uint64_t ticket = ++ticket_;
     const auto opened = model.worker.ask_blocking(
         protocol::OpenSequence{.arch = model.arch.arch, .ticket = ticket, .prompt_tokens = 10}, 20s);
-    if (!opened.ok()) return JobFault::kCanceled;
+    if (!opened.ok()) return ErrorKind::kCanceled;
     if (!opened->ok()) return opened->error().kind;
     const auto prefilled = model.worker.ask_blocking(
         protocol::Prefill{
             .sequence = (*opened)->sequence, .tokens = share_tokens(TokenList(10, 1)), .end = 10},
         20s);
     model.worker.tell(protocol::CloseSequence{model.arch.arch, ticket});
-    if (!prefilled.ok()) return JobFault::kCanceled;
+    if (!prefilled.ok()) return ErrorKind::kCanceled;
     if (!prefilled->ok()) return prefilled->error().kind;
     return std::nullopt;
   }
@@ -120,7 +120,7 @@ class SupervisorContract : public testing::Test {
   }
   void break_a_step(const ServedModel& model) {
     faults_->inject({.kind = Fault::Kind::kFailedStep});
-    EXPECT_EQ(compute(model), JobFault::kDeviceFailed);
+    EXPECT_EQ(compute(model), ErrorKind::kDeviceFailed);
   }
 
   const std::shared_ptr<FakeControl> control_ = std::make_shared<FakeControl>();
@@ -176,7 +176,7 @@ TEST_F(SupervisorContract, AModelWhoseStepFailedIsLoadedAnewAsAnotherGeneration)
   EXPECT_EQ(served()->worker, before->worker) << "the worker goes on";
   EXPECT_EQ(served()->registry, before->registry) << "and so does the registry";
   EXPECT_EQ(compute(*served()), std::nullopt);
-  EXPECT_EQ(compute(*before), JobFault::kUnknown) << "ids of the past are of nothing";
+  EXPECT_EQ(compute(*before), ErrorKind::kUnknown) << "ids of the past are of nothing";
 }
 
 TEST_F(SupervisorContract, AModelThatFailsTooOftenStaysDownUntilSomebodyAsks) {
@@ -287,7 +287,7 @@ TEST_F(SupervisorContract, UnloadingLeavesNothingOnTheDevice) {
   ASSERT_EQ(compute(*model), std::nullopt);
   EXPECT_TRUE(*supervisor_.ask_blocking(UnloadModel{"m"}, 20s));
   EXPECT_EQ(state(), std::nullopt);
-  EXPECT_EQ(compute(*model), JobFault::kUnknown);
+  EXPECT_EQ(compute(*model), ErrorKind::kUnknown);
   EXPECT_TRUE(eventually([&] { return model->registry.stopped(); }));
   const protocol::OperatorRef worker(model->worker.cell());  // a request cannot ask this
   const auto memory = worker.ask_blocking(protocol::QueryMemory{}, 20s);

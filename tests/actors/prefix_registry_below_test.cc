@@ -64,7 +64,7 @@ TEST_F(RegistryAbove, WhatIsAdoptedIsOfferedBelowAndWhatIsWrongForgotten) {
   registry_.tell(taken(1, prompt(300), 100, 1));
   auto spaced = taken(1, prompt(300), 256, 2);
   auto plan = std::make_shared<protocol::CheckpointPlan>(*spaced.plan);
-  plan->places = {{.at = 256, .origin = protocol::Origin::kSpaced}};
+  plan->checkpoints = {{.at = 256, .origin = protocol::Origin::kSpaced}};
   spaced.plan = plan;
   registry_.tell(spaced);
   registry_.tell(taken(1, prompt(300), 20, 3));
@@ -131,7 +131,7 @@ TEST_F(RegistryReasons, APromptThatTakesAnotherWayIsToldWhereAndWhatStandsBehind
   EXPECT_EQ(found.reason, protocol::MissReason::kDiverged);
   EXPECT_EQ(found.known, 6U);
   EXPECT_EQ(found.lost, 6U);
-  EXPECT_EQ(found.behind, 84U);
+  EXPECT_EQ(found.beyond, 84U);
   EXPECT_EQ(lost(protocol::MissReason::kDiverged), 6U);
   EXPECT_EQ(figures_->by_reason[static_cast<std::size_t>(protocol::MissReason::kDiverged)].load(), 1U);
 }
@@ -145,7 +145,7 @@ TEST_F(RegistryReasons, OneThatGoesOnAndLostAFewHasNoCheckpoint) {
   EXPECT_EQ(found.known, 100U);
   EXPECT_EQ(found.restore->at, 97U);
   EXPECT_EQ(found.lost, 3U);
-  EXPECT_EQ(found.behind, 0U);
+  EXPECT_EQ(found.beyond, 0U);
   EXPECT_EQ(lost(protocol::MissReason::kNoCheckpoint), 3U);
 }
 

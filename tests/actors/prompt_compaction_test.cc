@@ -114,7 +114,7 @@ TEST_F(PromptCompactionTest, IsRefusedWhereTheLastQueriesAreNotThere) {
   Prefilled prefilled;
   begin(parts, run, prefilled, 300);
   run_all(parts);
-  EXPECT_EQ(fault_of(prefilled), JobFault::kBadJob);
+  EXPECT_EQ(fault_of(prefilled), ErrorKind::kBadJob);
   EXPECT_EQ(parts.compacted, 0U);
 }
 
@@ -231,7 +231,7 @@ TEST_F(PromptCompactionTest, ThePriceHasThePromptAndWhatIsKeptAndTheQueries) {
     parts.admission.admit(parts.start);
     ASSERT_TRUE(opened.answered());
     if (limit < all) {
-      EXPECT_EQ(fault_of(opened), JobFault::kNeverFits);
+      EXPECT_EQ(fault_of(opened), ErrorKind::kNeverFits);
       continue;
     }
     ASSERT_TRUE(opened.answer().ok());

@@ -17,9 +17,9 @@ namespace reprise::actors {
 namespace {
 
 using namespace std::chrono_literals;
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::FlightNumber;
-using protocol::JobError;
-using protocol::JobFault;
 using protocol::JobResult;
 
 /// Messages that the worker received, and snapshots it holds.
@@ -84,12 +84,12 @@ class FakeWorker : public runtime::Actor {
     return true;
   }
   void on(protocol::MoreToReclaim) { ++held_->offers; }
-  protocol::ReadKv::Reply on(protocol::ReadKv) { return JobError{}; }
+  protocol::ReadKv::Reply on(protocol::ReadKv) { return Error{}; }
 
  private:
   JobResult<protocol::Adopted> adopt(const protocol::AdoptKvSnapshot& job) {
     const std::lock_guard lock(held_->mutex);
-    if (!held_->snapshots.contains(job.snapshot)) return JobError{JobFault::kUnknown, "no such snapshot"};
+    if (!held_->snapshots.contains(job.snapshot)) return Error{ErrorKind::kUnknown, "no such snapshot"};
     const std::uint64_t after = (held_->adopted.size() + 1) * kSnapshotBytes;
     if (!held_->adopted.contains(job.snapshot) && after > job.budget_bytes) {
       return protocol::Adopted{.done = false, .short_bytes = after - job.budget_bytes};
@@ -228,7 +228,7 @@ class RegistryContract : public testing::Test {
                                   std::uint64_t number) {
     auto plan = std::make_shared<protocol::CheckpointPlan>();
     plan->flight = plan->request = flight;
-    plan->places = {{.at = at, .origin = protocol::Origin::kSystem}};
+    plan->checkpoints = {{.at = at, .origin = protocol::Origin::kSystem}};
     const protocol::SnapshotId id{.generation = generation_, .number = number};
     {
       const std::lock_guard lock(held_->mutex);

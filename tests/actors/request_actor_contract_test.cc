@@ -15,7 +15,7 @@ namespace reprise::actors {
 namespace {
 
 using namespace std::chrono_literals;
-using protocol::ServiceErrorCode;
+using protocol::ErrorKind;
 
 class RequestContract : public testing::Test {
  protected:
@@ -46,7 +46,7 @@ class RequestContract : public testing::Test {
     return {std::move(reader), system_.spawn<RequestActor>({}, std::move(job))};
   }
   /// Returns the client's events, one letter each.
-  static std::string read(Client& client, std::optional<protocol::ServiceError>* error = nullptr) {
+  static std::string read(Client& client, std::optional<protocol::Error>* error = nullptr) {
     std::string seen;
     for (;;) {
       const auto event = client.events.next_blocking(runtime::deadline_after(20s));
@@ -85,9 +85,9 @@ TEST_F(RequestContract, EventsComeInOrderAndAllIsGivenBack) {
   const std::lock_guard lock(script_->mutex);
   EXPECT_EQ(script_->ended_leases, std::vector<MissReason>{MissReason::kNone});
   ASSERT_EQ(script_->plans.size(), 1U);
-  EXPECT_EQ(script_->plans[0]->places.back().at, 9U) << "one token is left to be computed";
-  EXPECT_EQ(script_->plans[0]->places.back().origin, protocol::Origin::kPromptEnd);
-  const auto reported = static_cast<std::uint32_t>(script_->plans[0]->places.size());
+  EXPECT_EQ(script_->plans[0]->checkpoints.back().at, 9U) << "one token is left to be computed";
+  EXPECT_EQ(script_->plans[0]->checkpoints.back().origin, protocol::Origin::kPromptEnd);
+  const auto reported = static_cast<std::uint32_t>(script_->plans[0]->checkpoints.size());
   EXPECT_EQ(script_->settled, (std::vector<std::uint32_t>{reported, reported + 1}))
       << "the prompt's checkpoints, and the state behind the reply";
 }
@@ -145,12 +145,12 @@ TEST_F(RequestContract, ALostModelIsToldInAnyPhase) {
     Client client = send(at == At::kKeepPrompt ? 3 : 1);
     ASSERT_TRUE(eventually([&] { return script_->held.load(); })) << static_cast<int>(at);
     client.request.tell(ModelLost{.why = "a test"});
-    std::optional<protocol::ServiceError> error;
+    std::optional<protocol::Error> error;
     const std::string seen = read(client, &error);
     expect_gone(client, at);
     if (at != At::kTurnEnd && at != At::kSettle) {  // by then the answer is complete
       ASSERT_TRUE(error.has_value()) << static_cast<int>(at) << " " << seen;
-      EXPECT_EQ(error->kind, ServiceErrorCode::kUnavailable);
+      EXPECT_EQ(error->kind, ErrorKind::kUnavailable);
     }
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 'X') + std::count(seen.begin(), seen.end(), 'E'), 1)
         << "told once: " << seen;
@@ -159,28 +159,28 @@ TEST_F(RequestContract, ALostModelIsToldInAnyPhase) {
 }
 
 TEST_F(RequestContract, WhatTheWorkerRefusesIsToldByKind) {
-  const auto code_of = [&](At at, JobFault fault) {
+  const auto code_of = [&](At at, ErrorKind fault) {
     script_->fail = at;
     script_->fault = fault;
     Client client = send();
-    std::optional<protocol::ServiceError> error;
+    std::optional<protocol::Error> error;
     const std::string seen = read(client, &error);
     expect_gone(client, at);
     EXPECT_EQ(std::count(seen.begin(), seen.end(), 'X'), 1) << seen;
-    return error ? error->kind : ServiceErrorCode::kCanceled;
+    return error ? error->kind : ErrorKind::kCanceled;
   };
-  EXPECT_EQ(code_of(At::kOpen, JobFault::kNeverFits), ServiceErrorCode::kTooLong);
-  EXPECT_EQ(code_of(At::kOpen, JobFault::kBusy), ServiceErrorCode::kOverloaded);
-  EXPECT_EQ(code_of(At::kPrefill, JobFault::kNoMemory), ServiceErrorCode::kOverloaded);
-  EXPECT_EQ(code_of(At::kPrefill, JobFault::kDeviceFailed), ServiceErrorCode::kUnavailable);
-  EXPECT_EQ(code_of(At::kPrefill, JobFault::kUnhealthy), ServiceErrorCode::kInternal);
-  EXPECT_EQ(code_of(At::kDecode, JobFault::kCannotSample), ServiceErrorCode::kInvalid);
-  EXPECT_EQ(code_of(At::kDecode, JobFault::kUnknown), ServiceErrorCode::kUnavailable);
+  EXPECT_EQ(code_of(At::kOpen, ErrorKind::kNeverFits), ErrorKind::kTooLong);
+  EXPECT_EQ(code_of(At::kOpen, ErrorKind::kBusy), ErrorKind::kOverloaded);
+  EXPECT_EQ(code_of(At::kPrefill, ErrorKind::kNoMemory), ErrorKind::kOverloaded);
+  EXPECT_EQ(code_of(At::kPrefill, ErrorKind::kDeviceFailed), ErrorKind::kUnavailable);
+  EXPECT_EQ(code_of(At::kPrefill, ErrorKind::kUnhealthy), ErrorKind::kInternal);
+  EXPECT_EQ(code_of(At::kDecode, ErrorKind::kCannotSample), ErrorKind::kInvalid);
+  EXPECT_EQ(code_of(At::kDecode, ErrorKind::kUnknown), ErrorKind::kUnavailable);
 }
 
 TEST_F(RequestContract, ASnapshotThatCannotBeRestoredCostsAHitAndNotTheAnswer) {
   script_->fail = At::kRestore;
-  script_->fault = JobFault::kDamaged;
+  script_->fault = ErrorKind::kDamaged;
   Client client = send();
   EXPECT_EQ(read(client), "ASDDDFE");
   expect_gone(client, At::kRestore);
@@ -191,7 +191,7 @@ TEST_F(RequestContract, ASnapshotThatCannotBeRestoredCostsAHitAndNotTheAnswer) {
 
 TEST_F(RequestContract, WithoutMemoryToRestoreIntoItComputes) {
   script_->fail = At::kRestore;
-  script_->fault = JobFault::kNoMemory;
+  script_->fault = ErrorKind::kNoMemory;
   Client client = send();
   EXPECT_EQ(read(client), "ASDDDFE");
   const std::lock_guard lock(script_->mutex);
@@ -209,14 +209,14 @@ TEST_F(RequestContract, WhatATierBroughtIsLoadedAndKeptAsACheckpoint) {
   EXPECT_EQ(script_->brought, std::vector<std::uint32_t>{9});
   ASSERT_EQ(script_->plans.size(), 1U);
   ASSERT_FALSE(script_->settled.empty());
-  EXPECT_EQ(script_->settled.front(), 1 + script_->plans.front()->places.size())
+  EXPECT_EQ(script_->settled.front(), 1 + script_->plans.front()->checkpoints.size())
       << "the checkpoint of what was loaded is waited for like the others";
 }
 
 TEST_F(RequestContract, WhatCannotBeLoadedIsRestoredFromTheDevice) {
   script_->brings = true;
   script_->fail = At::kLoad;
-  script_->fault = JobFault::kNoMemory;
+  script_->fault = ErrorKind::kNoMemory;
   Client client = send();
   EXPECT_EQ(read(client), "ASDDDFE");
   expect_gone(client, At::kLoad);
@@ -252,7 +252,7 @@ TEST_F(RequestContract, ASequenceStaysOpenUntilItsCheckpointsAreAdopted) {
 
 TEST_F(RequestContract, ATurnThatCannotBeKeptIsNoFailure) {
   script_->fail = At::kTurnEnd;
-  script_->fault = JobFault::kNoMemory;
+  script_->fault = ErrorKind::kNoMemory;
   Client client = send();
   EXPECT_EQ(read(client), "ASDDDFE");
   const std::lock_guard lock(script_->mutex);

@@ -14,8 +14,8 @@
 namespace reprise::actors {
 namespace {
 
+using protocol::ErrorKind;
 using protocol::Origin;
-using protocol::ServiceErrorCode;
 using runtime::Task;
 
 struct Runs {
@@ -194,7 +194,7 @@ TEST_F(RequestRuns, AFailedRestoreIsComputedFromZero) {
   ASSERT_EQ(warm.tokens.size(), 3U);
 
   script_->fail = At::kRestore;
-  script_->fault = JobFault::kDamaged;
+  script_->fault = ErrorKind::kDamaged;
   const Ended& cold = run(request_of(prompt()));
   EXPECT_FALSE(cold.failure.has_value());
   EXPECT_EQ(cold.report.restored_tokens, 0U);
@@ -210,10 +210,10 @@ TEST_F(RequestRuns, AFailedRestoreIsComputedFromZero) {
 
 TEST_F(RequestRuns, ARefusedOpenIsTheRequestsError) {
   script_->fail = At::kOpen;
-  script_->fault = JobFault::kNoMemory;
+  script_->fault = ErrorKind::kNoMemory;
   const Ended& refused = run(request_of(prompt()));
   ASSERT_TRUE(refused.failure.has_value());
-  EXPECT_EQ(refused.failure->kind, ServiceErrorCode::kOverloaded);
+  EXPECT_EQ(refused.failure->kind, ErrorKind::kOverloaded);
   EXPECT_TRUE(refused.failure->retry_after.has_value());
   EXPECT_EQ(refused.choices, 0U);
   expect_all_given_back();
@@ -234,7 +234,7 @@ TEST_F(RequestRuns, ACancelInAnyPhaseGivesAllBack) {
     const Ended& canceled = end();
     if (at != At::kTurnEnd && at != At::kSettle) {  // by then the reply is complete
       ASSERT_TRUE(canceled.failure.has_value()) << static_cast<int>(at);
-      EXPECT_EQ(canceled.failure->kind, ServiceErrorCode::kCanceled) << static_cast<int>(at);
+      EXPECT_EQ(canceled.failure->kind, ErrorKind::kCanceled) << static_cast<int>(at);
     }
     expect_all_given_back();
     let_go();
@@ -257,7 +257,7 @@ TEST_F(RequestRuns, CheckpointsAreWhereTheyAreAwaited) {
   EXPECT_EQ(places, expected) << "on the grid; the last is both awaited and the prompt's end";
   const std::lock_guard lock(script_->mutex);
   ASSERT_EQ(script_->plans.size(), 1U);
-  EXPECT_EQ(script_->plans[0]->places, served.plan) << "the device is given this plan";
+  EXPECT_EQ(script_->plans[0]->checkpoints, served.plan) << "the device is given this plan";
   ASSERT_EQ(script_->snapshot_plans.size(), 1U);
   EXPECT_EQ(script_->snapshot_plans[0]->origin_elsewhere, Origin::kTurnEnd);
   EXPECT_EQ(script_->snapshot_plans[0]->flight, script_->plans[0]->flight);
@@ -328,7 +328,7 @@ TEST_F(IdleRuns, ALongReplyIsPrefilledWithCheckpointsInside) {
   const std::lock_guard lock(script_->mutex);
   ASSERT_EQ(script_->plans.size(), 2U) << "the prompt's and the reply's";
   std::vector<std::uint32_t> places;
-  for (const PlannedCheckpoint& one : script_->plans[1]->places) places.push_back(one.at);
+  for (const PlannedCheckpoint& one : script_->plans[1]->checkpoints) places.push_back(one.at);
   EXPECT_EQ(places, (std::vector<std::uint32_t>{12, 16, 20, 22})) << "after the 8 restored, and at the end";
   EXPECT_EQ(script_->plans[1]->request, script_->plans[0]->flight) << "grouped with the request's own";
   EXPECT_EQ(script_->prefilled[1]->size(), 22U);

@@ -18,8 +18,8 @@
 
 namespace reprise::actors {
 
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::JobResult;
 using protocol::MissReason;
 
@@ -43,7 +43,7 @@ struct Script {
   std::atomic<At> hold{At::kNowhere};
   std::atomic<bool> held{false};  // a request waits there
   std::atomic<At> fail{At::kNowhere};
-  std::atomic<JobFault> fault{JobFault::kDeviceFailed};
+  std::atomic<ErrorKind> fault{ErrorKind::kDeviceFailed};
   std::atomic<bool> knows_prefix{true};
   std::atomic<bool> cancels_idle{false};  // prefills of idle sequences are canceled
   std::atomic<bool> holds_idle{false};    // prefills of idle sequences wait for LetGo
@@ -163,10 +163,10 @@ class ScriptedWorker : public runtime::Actor {
     }
     using Answer = JobResult<protocol::Prefilled>;
     if (idle && script_->cancels_idle) {
-      return reply.answer(Answer(JobError{JobFault::kCanceled, "a request needs the memory"}));
+      return reply.answer(Answer(Error{ErrorKind::kCanceled, "a request needs the memory"}));
     }
     if (idle && script_->holds_idle) script_->hold = At::kPrefill;
-    const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->places.size() : 0);
+    const auto reported = static_cast<std::uint32_t>(job.plan ? job.plan->checkpoints.size() : 0);
     answer(At::kPrefill, std::move(reply),
            protocol::Prefilled{.computed = job.end - held, .reported = reported});
     if (job.decode && script_->fail != At::kPrefill) begin(std::move(*job.decode));
@@ -209,7 +209,7 @@ class ScriptedWorker : public runtime::Actor {
   template <class T>
   void answer(At at, runtime::ReplyTo<JobResult<T>> reply, T value) {
     JobResult<T> result(std::move(value));
-    if (script_->fail == at) result = JobError{script_->fault, "a test"};
+    if (script_->fail == at) result = Error{script_->fault, "a test"};
     if (!holds(*script_, at, later_, reply, result)) reply.answer(std::move(result));
   }
   void note_restored(At at, protocol::SequenceId sequence, std::uint32_t tokens) {

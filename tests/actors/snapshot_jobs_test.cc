@@ -41,15 +41,15 @@ TEST_F(SnapshotJobsTest, WhatMakesNoSenseIsRefused) {
     parts.snapshots.restore(job, restored.reply(), parts.start);
     return fault_of(restored);
   };
-  EXPECT_EQ(fault(restore_of(into, snapshot, 60)), JobFault::kBadJob) << "a state with a slot cannot be cut";
-  EXPECT_EQ(fault(restore_of(into, {.generation = 7, .number = 999}, 100)), JobFault::kUnknown);
-  EXPECT_EQ(fault(restore_of(into, {.generation = 6, .number = snapshot.number}, 100)), JobFault::kUnknown);
+  EXPECT_EQ(fault(restore_of(into, snapshot, 60)), ErrorKind::kBadJob) << "a state with a slot cannot be cut";
+  EXPECT_EQ(fault(restore_of(into, {.generation = 7, .number = 999}, 100)), ErrorKind::kUnknown);
+  EXPECT_EQ(fault(restore_of(into, {.generation = 6, .number = snapshot.number}, 100)), ErrorKind::kUnknown);
   into.phase = Phase::kPrefill;
-  EXPECT_EQ(fault(restore_of(into, snapshot, 100)), JobFault::kBadJob);
+  EXPECT_EQ(fault(restore_of(into, snapshot, 100)), ErrorKind::kBadJob);
   into.phase = Phase::kIdle;
   protocol::RestoreKv other = restore_of(into, snapshot, 100);
   ++other.token_hash;
-  EXPECT_EQ(fault(other), JobFault::kDamaged);
+  EXPECT_EQ(fault(other), ErrorKind::kDamaged);
   EXPECT_EQ(parts.table.find(snapshot), nullptr) << "a snapshot of other tokens is of no use";
   EXPECT_EQ(parts.figures.damaged.load(), 1U);
 }
@@ -62,7 +62,7 @@ TEST_F(SnapshotJobsTest, ADamagedSnapshotIsDroppedAndTheSequenceCanBeUsed) {
   SequenceRun& into = parts.open();
   Restored restored;
   parts.snapshots.restore(restore_of(into, snapshot, 100), restored.reply(), parts.start);
-  EXPECT_EQ(fault_of(restored), JobFault::kDamaged);
+  EXPECT_EQ(fault_of(restored), ErrorKind::kDamaged);
   EXPECT_EQ(parts.table.find(snapshot), nullptr);
   ASSERT_TRUE(into.state.has_value());
   EXPECT_EQ(into.held_tokens(), 0U);
@@ -82,7 +82,7 @@ TEST_F(SnapshotJobsTest, ADamagedPageIsAMissAndNoTierReadsIt) {
     SequenceRun& into = parts.open();
     Restored answer;
     parts.snapshots.restore(restore_of(into, restored, 2 * gpu::kPageTokens), answer.reply(), parts.start);
-    EXPECT_EQ(fault_of(answer), JobFault::kDamaged);
+    EXPECT_EQ(fault_of(answer), ErrorKind::kDamaged);
     EXPECT_EQ(parts.table.find(restored), nullptr);
     const protocol::SnapshotId read = *parts.snapshot_of(from);  // its first page has the damage
     EXPECT_TRUE(parts.table.adopt(read, UINT64_MAX).ok());
@@ -90,7 +90,7 @@ TEST_F(SnapshotJobsTest, ADamagedPageIsAMissAndNoTierReadsIt) {
     protocol::ReadKv job{.snapshot = read, .first_page = 1, .pages = 1, .to = to};
     EXPECT_EQ(parts.snapshots.read(job).ok(), true) << "the second page is intact";
     job.first_page = 0;
-    EXPECT_EQ(parts.snapshots.read(job).error().kind, JobFault::kDamaged);
+    EXPECT_EQ(parts.snapshots.read(job).error().kind, ErrorKind::kDamaged);
     EXPECT_EQ(parts.table.find(read), nullptr);
     EXPECT_EQ(parts.figures.damaged.load(), 2U);
   }
@@ -108,7 +108,7 @@ TEST_F(SnapshotJobsTest, ACanonicalOneIsSkippedWhereNothingIsGivenBack) {
   parts.memory.reclaim_ended(0);
   parts.memory.begin_round();
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
-  EXPECT_EQ(fault_of(taken), JobFault::kNoMemory);
+  EXPECT_EQ(fault_of(taken), ErrorKind::kNoMemory);
   EXPECT_FALSE(parts.memory.somebody_is_short());
   EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 1U);
 }
@@ -143,7 +143,7 @@ TEST_F(SnapshotJobsTest, ARestoreOfWhatCanBeComputedWaitsForAWhileOnly) {
   EXPECT_FALSE(parts.snapshots.try_waiting(parts.start + 1ms));
   EXPECT_FALSE(parts.snapshots.try_waiting(parts.start + 100ms)) << "since it was short first: 99 ms";
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start + 101ms));
-  EXPECT_EQ(fault_of(restored), JobFault::kNoMemory);
+  EXPECT_EQ(fault_of(restored), ErrorKind::kNoMemory);
   EXPECT_NE(parts.table.find(snapshot), nullptr);
 }
 
@@ -158,7 +158,7 @@ TEST_F(SnapshotJobsTest, ASnapshotThatGoesWhileItIsWaitedForIsGone) {
   EXPECT_FALSE(restored.answered());
   parts.table.drop(snapshot);
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
-  EXPECT_EQ(fault_of(restored), JobFault::kUnknown);
+  EXPECT_EQ(fault_of(restored), ErrorKind::kUnknown);
 }
 
 TEST_F(SnapshotJobsTest, WhereThereIsNoSlotASnapshotCanBeCut) {
@@ -178,7 +178,7 @@ TEST_F(SnapshotJobsTest, StatesThatAreNotFiniteAreNeverKept) {
   gpu::poison(parts.table.store(), *run.state);
   Taken taken;
   parts.snapshots.snapshot({.sequence = run.id}, taken.reply());
-  EXPECT_EQ(fault_of(taken), JobFault::kUnhealthy);
+  EXPECT_EQ(fault_of(taken), ErrorKind::kUnhealthy);
   EXPECT_EQ(parts.table.snapshots().size(), 0U);
 }
 
@@ -211,7 +211,7 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
         {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = room});
   };
   constexpr std::size_t kAll = 2 * kPageBytes + kSlotBytes;
-  EXPECT_EQ(read(0, 2, true, kAll).error().kind, JobFault::kUnknown) << "it is its sequence's";
+  EXPECT_EQ(read(0, 2, true, kAll).error().kind, ErrorKind::kUnknown) << "it is its sequence's";
   ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
   const std::vector<std::byte> all(state->bytes.begin(), state->bytes.end());
   ASSERT_TRUE(read(0, 2, true, kAll).ok());
@@ -220,9 +220,9 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   EXPECT_EQ(room, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
   ASSERT_TRUE(read(0, 0, true, kSlotBytes).ok());
   EXPECT_EQ(room, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
-  EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().kind, JobFault::kBadJob) << "it has fewer pages";
+  EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().kind, ErrorKind::kBadJob) << "it has fewer pages";
   for (const std::size_t bytes : {kAll - 1, kAll + 1, std::size_t{0}}) {
-    EXPECT_EQ(read(0, 2, true, bytes).error().kind, JobFault::kBadJob) << bytes;
+    EXPECT_EQ(read(0, 2, true, bytes).error().kind, ErrorKind::kBadJob) << bytes;
     EXPECT_EQ(room, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
   }
 }
@@ -237,9 +237,9 @@ TEST_F(SnapshotJobsTest, AStateOfAnotherSizeOrPlaceIsNotLoaded) {
         loaded.reply(), parts.start);
     return fault_of(loaded);
   };
-  EXPECT_EQ(fault(128, 2 * kPageBytes, 200), JobFault::kDamaged) << "no slot";
-  EXPECT_EQ(fault(100, 2 * kPageBytes + kSlotBytes, 200), JobFault::kDamaged) << "not on the grid";
-  EXPECT_EQ(fault(128, 2 * kPageBytes + kSlotBytes, 100), JobFault::kBadJob) << "more than the tokens";
+  EXPECT_EQ(fault(128, 2 * kPageBytes, 200), ErrorKind::kDamaged) << "no slot";
+  EXPECT_EQ(fault(100, 2 * kPageBytes + kSlotBytes, 200), ErrorKind::kDamaged) << "not on the grid";
+  EXPECT_EQ(fault(128, 2 * kPageBytes + kSlotBytes, 100), ErrorKind::kBadJob) << "more than the tokens";
   EXPECT_EQ(fault(128, 2 * kPageBytes + kSlotBytes, 200), std::nullopt);
 }
 
@@ -257,7 +257,7 @@ TEST_F(SnapshotJobsTest, ALoadWaitsForItsMemoryAndThenGivesUp) {
   parts.memory.reclaim_ended(0);
   EXPECT_FALSE(parts.snapshots.try_waiting(parts.start));
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start + 1s));
-  EXPECT_EQ(fault_of(loaded), JobFault::kNoMemory);
+  EXPECT_EQ(fault_of(loaded), ErrorKind::kNoMemory);
   EXPECT_TRUE(run.state.has_value()) << "and can be computed with";
 }
 
@@ -266,7 +266,7 @@ TEST_F(SnapshotJobsTest, CanonicalStatesStandOnTheGrid) {
   SequenceRun& run = parts.open(100);
   Taken off_grid;
   parts.snapshots.snapshot({.sequence = run.id}, off_grid.reply());
-  EXPECT_EQ(fault_of(off_grid), JobFault::kBadJob);
+  EXPECT_EQ(fault_of(off_grid), ErrorKind::kBadJob);
   EXPECT_TRUE(parts.snapshot_of(run, Kind::kRaw).has_value());
   SequenceRun& on_grid = parts.open(128);
   EXPECT_TRUE(parts.snapshot_of(on_grid).has_value());

@@ -29,7 +29,7 @@ TEST(StateTable, WhatIsGoneCannotBeAdopted) {
   parts.table.close(run.id);
   const auto adopted = parts.table.adopt(snapshot, 1 << 20);
   ASSERT_FALSE(adopted.ok());
-  EXPECT_EQ(adopted.error().kind, JobFault::kUnknown);
+  EXPECT_EQ(adopted.error().kind, ErrorKind::kUnknown);
 }
 
 TEST(StateTable, AdoptionStaysWithinTheBudgetAndCountsSharedPagesOnce) {
@@ -54,7 +54,7 @@ TEST(StateTable, RawSnapshotsAreNeverAdopted) {
   WorkerParts parts;
   SequenceRun& run = parts.open(10);
   const protocol::SnapshotId raw = *parts.snapshot_of(run, Kind::kRaw);
-  EXPECT_EQ(parts.table.adopt(raw, 1 << 20).error().kind, JobFault::kUnknown);
+  EXPECT_EQ(parts.table.adopt(raw, 1 << 20).error().kind, ErrorKind::kUnknown);
   parts.table.close(run.id);
   EXPECT_EQ(parts.table.find(raw), nullptr);
 }
@@ -105,8 +105,8 @@ TEST(StateTable, OneThatHasFailedHoldsNothingAndIsClosedAsBefore) {
   protocol::Prefill job{.sequence = computing.id, .tokens = WorkerParts::prompt(100), .end = 100};
   auto reply = prefilled.reply();
   ASSERT_FALSE(begin_prefill(parts.table, computing, job, reply).has_value());
-  parts.table.fail({JobFault::kDeviceFailed, "a test"});
-  EXPECT_EQ(fault_of(prefilled), JobFault::kDeviceFailed);
+  parts.table.fail({ErrorKind::kDeviceFailed, "a test"});
+  EXPECT_EQ(fault_of(prefilled), ErrorKind::kDeviceFailed);
   EXPECT_EQ(parts.state.budget().used(), 0U);
   EXPECT_EQ(parts.table.adopted_bytes(), 0U);
   EXPECT_FALSE(parts.snapshot_of(computing).has_value());

@@ -132,7 +132,7 @@ TEST_P(StructuredOutputTest, SeveralChoicesEachHaveTheirOwn) {
 TEST_P(StructuredOutputTest, WhatCannotBeKeptIsRefused) {
   const Reply refused = harness_->ask(request(schema(R"({"type": "array", "uniqueItems": true})"), 1));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->kind, protocol::ErrorKind::kInvalid);
   EXPECT_EQ(refused.error->param, "response_format");
   EXPECT_NE(refused.error->message.find("uniqueItems"), std::string::npos);
   expect_nothing_held(*harness_);
@@ -218,7 +218,7 @@ TEST_P(StructuredOutputTest, AToolsGrammarThatCannotBeKeptIsRefused) {
   const Reply refused = harness_->ask(
       request({.kind = Constraint::Kind::kCalls, .calls = std::move(calls), .field = "tools"}, 1));
   ASSERT_TRUE(refused.error.has_value());
-  EXPECT_EQ(refused.error->kind, protocol::ServiceErrorCode::kInvalid);
+  EXPECT_EQ(refused.error->kind, protocol::ErrorKind::kInvalid);
   EXPECT_NE(refused.error->message.find("format of 'patch': line 2 of the grammar: '%declare'"),
             std::string::npos)
       << refused.error->message;

@@ -15,8 +15,8 @@ namespace reprise::actors {
 namespace {
 
 using namespace std::chrono_literals;
-using protocol::ServiceError;
-using protocol::ServiceErrorCode;
+using protocol::Error;
+using protocol::ErrorKind;
 using TextReply = HistoryJob::Reply;
 
 /// Asks the pool within an actor's turn, as asks require.
@@ -35,7 +35,7 @@ class PoolClient : public runtime::Actor {
     auto asked = pool_->ask(HistoryJob{std::move(tell.text)});
     runtime::Result<TextReply> answer = co_await asked;
     if (answer.ok()) co_return std::move(*answer);
-    co_return TextReply(ServiceError{ServiceErrorCode::kInternal, answer.error().describe()});
+    co_return TextReply(Error{ErrorKind::kInternal, answer.error().describe()});
   }
 
  private:
@@ -87,13 +87,13 @@ class TextPoolTest : public testing::Test {
                                                .reply = Json{{"role", "assistant"}, {"content", what}}}},
                              60s);
     if (answer.ok()) return std::move(*answer);
-    return ServiceError{ServiceErrorCode::kInternal, answer.error().describe()};
+    return Error{ErrorKind::kInternal, answer.error().describe()};
   }
   std::future<TextReply> history_later(const std::string& what, const std::string& tenant = "") {
     return std::async(std::launch::async, [this, what, tenant] { return history(what, tenant); });
   }
-  static std::optional<ServiceErrorCode> code(const TextReply& reply) {
-    const auto* error = std::get_if<ServiceError>(&reply);
+  static std::optional<ErrorKind> code(const TextReply& reply) {
+    const auto* error = std::get_if<Error>(&reply);
     return error == nullptr ? std::nullopt : std::optional(error->kind);
   }
 
@@ -110,11 +110,11 @@ class TextPoolTest : public testing::Test {
 
 TEST_F(TextPoolTest, WhatThrowsIsAnsweredByKind) {
   for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(code(history("throw")), ServiceErrorCode::kInternal);
-    EXPECT_EQ(code(history("backtrack")), ServiceErrorCode::kInvalid);
-    EXPECT_EQ(code(history("no memory")), ServiceErrorCode::kOverloaded);
+    EXPECT_EQ(code(history("throw")), ErrorKind::kInternal);
+    EXPECT_EQ(code(history("backtrack")), ErrorKind::kInvalid);
+    EXPECT_EQ(code(history("no memory")), ErrorKind::kOverloaded);
     const TextReply good = history("well");
-    ASSERT_TRUE(std::holds_alternative<TokenList>(good)) << std::get<ServiceError>(good).message;
+    ASSERT_TRUE(std::holds_alternative<TokenList>(good)) << std::get<Error>(good).message;
     const std::string_view wanted = "hi|well|";
     EXPECT_EQ(std::get<TokenList>(good), TokenList(wanted.begin(), wanted.end()));
   }
@@ -154,10 +154,10 @@ TEST_F(TextPoolTest, WhenAllAreFullItIsOverloaded) {
   std::uint32_t overloaded = 0;
   for (auto& job : jobs) {
     const TextReply reply = job.get();
-    if (code(reply) == ServiceErrorCode::kOverloaded) {
+    if (code(reply) == ErrorKind::kOverloaded) {
       ++overloaded;
     } else {
-      EXPECT_FALSE(code(reply).has_value()) << std::get<ServiceError>(reply).message;
+      EXPECT_FALSE(code(reply).has_value()) << std::get<Error>(reply).message;
     }
   }
   EXPECT_EQ(overloaded, 8U);
@@ -179,7 +179,7 @@ TEST_F(TextPoolTest, OneTenantHasNeitherAllActorsNorAllPlaces) {
   EXPECT_EQ(waiting_, 1U) << "one actor is for others";
   gate_.count_down();
   std::size_t overloaded = 0;
-  for (auto& job : jobs) overloaded += code(job.get()) == ServiceErrorCode::kOverloaded ? 1 : 0;
+  for (auto& job : jobs) overloaded += code(job.get()) == ErrorKind::kOverloaded ? 1 : 0;
   EXPECT_EQ(overloaded, 5U);
 }
 

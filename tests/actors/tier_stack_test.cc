@@ -53,7 +53,7 @@ class JournalTier : public runtime::Actor {
   void on(FindState job, runtime::ReplyTo<FoundState> reply) {
     note("find");
     if (manner_.is_silent) return silenced_.push_back(std::move(reply));
-    const bool there = manner_.depth > job.wish.more_than && manner_.depth <= job.wish.at_most;
+    const bool there = manner_.depth > job.fetch.more_than && manner_.depth <= job.fetch.at_most;
     reply.answer(
         FoundState{.at = there ? manner_.depth : 0, .reason = there ? MissReason::kNone : manner_.reason});
   }

@@ -20,8 +20,8 @@
 namespace reprise::actors {
 
 using namespace std::chrono_literals;
-using protocol::JobError;
-using protocol::JobFault;
+using protocol::Error;
+using protocol::ErrorKind;
 using protocol::JobResult;
 
 /// The reply slot of an ask for plain code.
@@ -59,7 +59,7 @@ using Phase = SequenceRun::Phase;
 using Prefilled = AnswerBox<JobResult<protocol::Prefilled>>;
 
 template <class T>
-std::optional<JobFault> fault_of(const AnswerBox<JobResult<T>>& box) {
+std::optional<ErrorKind> fault_of(const AnswerBox<JobResult<T>>& box) {
   if (!box.answered() || box.answer().ok()) return std::nullopt;
   return box.answer().error().kind;
 }
@@ -150,7 +150,7 @@ class WorkerParts {
   }
   static protocol::SharedPlan plan(const std::vector<std::uint32_t>& places) {
     protocol::CheckpointPlan plan{.flight = 1, .request = 1};
-    for (const std::uint32_t at : places) plan.places.push_back({.at = at});
+    for (const std::uint32_t at : places) plan.checkpoints.push_back({.at = at});
     return std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
   static std::uint64_t hash_of(std::uint32_t tokens) { return token_hash(*prompt(tokens)); }

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "models/arch/config.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "tests/fuzz/scratch.h"
 #include "tests/fuzz/targets.h"
@@ -23,7 +23,7 @@ void check_matrix(const AdapterMatrix& matrix) {
 }
 
 bool opens(const std::filesystem::path& path) {
-  static const models::ModelConfig kConfig = models::ModelConfig::from_hf(models::JsonPlace::parse(
+  static const models::ModelConfig kConfig = models::ModelConfig::from_hf(models::JsonLocation::parse(
       models::test::TinyModel({.type = "llama", .layers = 1}).config_json(), "config.json"));
   try {
     const Adapter adapter = Adapter::open(path, kConfig);

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "models/arch/config.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "models/files/quant_scheme.h"
 #include "tests/fuzz/scratch.h"
@@ -17,7 +17,7 @@
 namespace reprise::fuzz {
 namespace {
 
-using models::JsonPlace;
+using models::JsonLocation;
 using models::ModelConfig;
 using models::test::fault_of;
 
@@ -119,14 +119,14 @@ bool fuzz_config(std::string_view input) {
     REPRISE_CHECK(fault_of(models::ModelFiles::open(folder)).empty(),
                   "the opened model files break an invariant of the loader");
   });
-  return is_read([&] { check_config(ModelConfig::from_hf(JsonPlace::parse(input, "config.json"))); });
+  return is_read([&] { check_config(ModelConfig::from_hf(JsonLocation::parse(input, "config.json"))); });
 }
 
 bool fuzz_generation_config(std::string_view input) {
   static const std::string kConfig = models::test::TinyModel({.type = "llama"}).config_json();
   return is_read([&] {
-    const JsonPlace other = JsonPlace::parse(input, "generation_config.json");
-    check_config(ModelConfig::from_hf(JsonPlace::parse(kConfig, "config.json"), &other));
+    const JsonLocation other = JsonLocation::parse(input, "generation_config.json");
+    check_config(ModelConfig::from_hf(JsonLocation::parse(kConfig, "config.json"), &other));
   });
 }
 
@@ -179,7 +179,7 @@ bool fuzz_quantization_config(std::string_view input) {
                   "the opened model files break an invariant of the loader");
   });
   return is_read([&] {
-    const auto scheme = models::QuantScheme::read(JsonPlace::parse(config, "config.json"));
+    const auto scheme = models::QuantScheme::read(JsonLocation::parse(config, "config.json"));
     REPRISE_CHECK(!scheme || !scheme->name.empty(), "a scheme without a name");
     REPRISE_CHECK(!scheme || (scheme->tile_rows == 0) == (scheme->tile_columns == 0),
                   "a tile has rows or columns of 0, and not both");

@@ -118,8 +118,8 @@ std::string gbnf_rule(Draws& draws, const std::string& next, const std::string& 
       return filled(next + " ", 10 * next.size()) + "\"\"";
     case 2: {
       const std::string before = draws.pick({"*", "", "{0,1000000}", "{3}"});
-      const std::string behind = draws.pick({"", "?", "*", "{2,5}", "{100000}"});
-      return "[a-z]" + before + " (" + next + " | \"q\" " + next + ")" + behind;
+      const std::string after = draws.pick({"", "?", "*", "{2,5}", "{100000}"});
+      return "[a-z]" + before + " (" + next + " | \"q\" " + next + ")" + after;
     }
     case 3:
       return "\"a\" " + next + " | \"b\" " + other + " | \"c\"";

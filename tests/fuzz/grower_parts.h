@@ -13,9 +13,9 @@ namespace reprise::fuzz {
 /// Returns `count` copies of the piece, cut off at kMaxGrownBytes.
 inline std::string times(std::string_view piece, std::size_t count) {
   std::string text;
-  const std::size_t most = kMaxGrownBytes / std::max<std::size_t>(piece.size(), 1);
-  text.reserve(piece.size() * std::min(count, most));
-  for (std::size_t i = 0; i < std::min(count, most); ++i) text += piece;
+  const std::size_t max = kMaxGrownBytes / std::max<std::size_t>(piece.size(), 1);
+  text.reserve(piece.size() * std::min(count, max));
+  for (std::size_t i = 0; i < std::min(count, max); ++i) text += piece;
   return text;
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "tests/fuzz/targets.h"
 
@@ -14,8 +14,8 @@ namespace {
 constexpr std::size_t kDepth = 64;
 
 /// Compares values, including those that JSON numbers cannot represent.
-bool same(const Json& a, const models::JsonPlace& b) {
-  using Kind = models::JsonPlace::Kind;
+bool same(const Json& a, const models::JsonLocation& b) {
+  using Kind = models::JsonLocation::Kind;
   switch (b.kind()) {
     case Kind::kNull:
       return a.is_null();
@@ -52,14 +52,14 @@ void expect_read_again(const Json& value, const JsonStyle& style) {
   REPRISE_CHECK(again->dump(style) == text, "what was written is written in another way");
 }
 
-void walk(const models::JsonPlace& value) {
-  using Kind = models::JsonPlace::Kind;
+void walk(const models::JsonLocation& value) {
+  using Kind = models::JsonLocation::Kind;
   REPRISE_CHECK(!value.file().empty(), "a value without its file");
   if (value.is(Kind::kArray)) {
     for (std::size_t i = 0; i < value.size(); ++i) walk(value.at(i));
   } else if (value.is(Kind::kObject)) {
     for (std::size_t i = 0; i < value.size(); ++i) {
-      const models::JsonPlace member = value.value_at(i);
+      const models::JsonLocation member = value.value_at(i);
       const auto found = value.find(value.key_at(i));
       REPRISE_CHECK(found.has_value() != member.is(Kind::kNull), "a member that cannot be found");
       REPRISE_CHECK(!found || found->kind() == member.kind(), "a member that is found as another");
@@ -85,7 +85,7 @@ bool fuzz_json(std::string_view input) {
   expect_read_again(*value, {.indent = "  ", .ensure_ascii = true});
   expect_read_again(*value, {.sort_keys = true});
   try {
-    const models::JsonPlace other = models::JsonPlace::parse(input, "fuzz.json", {.depth = kDepth});
+    const models::JsonLocation other = models::JsonLocation::parse(input, "fuzz.json", {.depth = kDepth});
     REPRISE_CHECK(same(*value, other), "the two readers of JSON disagree");
   } catch (const models::LoadError&) {  // a duplicate key
   }
@@ -94,7 +94,7 @@ bool fuzz_json(std::string_view input) {
 
 bool fuzz_model_json(std::string_view input) {
   try {
-    walk(models::JsonPlace::parse(input, "fuzz.json"));
+    walk(models::JsonLocation::parse(input, "fuzz.json"));
     return true;
   } catch (const models::LoadError& error) {
     REPRISE_CHECK(!error.reason().empty(), "a refusal without a reason");

@@ -25,8 +25,8 @@ class Mutator {
       for (std::size_t words = 1 + below(12); words > 0; --words) text += word();
       return text;
     }
-    const std::size_t most = 1 + below(4);  // usually fewer
-    for (std::size_t changes = 1 + below(most); changes > 0; --changes) change(text);
+    const std::size_t max = 1 + below(4);  // usually fewer
+    for (std::size_t changes = 1 + below(max); changes > 0; --changes) change(text);
     return text;
   }
 

@@ -40,8 +40,8 @@ inline void check_refusal(const protocol::Error& error) {
   REPRISE_CHECK(sent.ok() && sent->find_object("error") != nullptr, "a refusal that is no JSON");
 }
 
-inline bool is_within(const std::optional<double>& value, double least, double most) {
-  return !value || (*value >= least && *value <= most);
+inline bool is_within(const std::optional<double>& value, double min, double max) {
+  return !value || (*value >= min && *value <= max);
 }
 
 inline void check_sampling(const SamplingOverrides& sampling, const protocol::BodyLimits& limits) {

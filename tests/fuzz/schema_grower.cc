@@ -97,8 +97,8 @@ class Definition {
 
   /// allOf, anyOf or oneOf with up to thousands of branches, most of which refer to the next definition.
   Json combination() {
-    const std::size_t most = draws_.one_in(2) ? 10 : 9999;
-    const std::size_t many = 1 + draws_.below(std::min(own_ / 18 + 1, most));
+    const std::size_t max = draws_.one_in(2) ? 10 : 9999;
+    const std::size_t many = 1 + draws_.below(std::min(own_ / 18 + 1, max));
     const char* keyword = draws_.pick({"allOf", "anyOf", "oneOf"});
     Json list = Json::array();
     for (std::size_t k = 0; k < many; ++k) list.push_back(one_of_several(k));

@@ -10,7 +10,7 @@
 
 #include "base/check.h"
 #include "base/utf8.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "models/text/regex.h"
 #include "models/text/sentencepiece_file.h"
@@ -57,7 +57,7 @@ void check_encoding(const Tokenizer& tokenizer, std::string_view text) {
 bool fuzz_tokenizer(std::string_view input) {
   const auto [file, text] = file_and_text(input);
   try {
-    const JsonPlace json = JsonPlace::parse(file, "tokenizer.json");
+    const JsonLocation json = JsonLocation::parse(file, "tokenizer.json");
     const Tokenizer tokenizer(spec_of_json(json, text.size() % 4 == 0 ? std::optional(json) : std::nullopt));
     check_encoding(tokenizer, text);
     for (std::size_t id = 0; id < tokenizer.vocab_size() && id < 64; ++id) {

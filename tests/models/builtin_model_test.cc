@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/model.h"
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
@@ -24,14 +24,15 @@ TEST(BuiltinModel, SaysWhatTheReferenceSays) {
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
       load_on_cpu(kFolder, {.compute = gpu::Compute::kF32, .kv = gpu::KvType::kF32}, threads);
-  const JsonPlace cases = JsonPlace::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
+  const JsonLocation cases =
+      JsonLocation::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
   ASSERT_EQ(cases.size(), 50U);
   gpu::StateStore store(model->state().sizes(), {.pages = 64, .slots = 1});
   std::size_t steps = 0;
   std::size_t ties = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(rounds(50)); ++i) {
     const std::vector<TokenId> greedy = token_ids(cases.at(i).at("greedy"));
-    const JsonPlace margins = cases.at(i).at("margin");
+    const JsonLocation margins = cases.at(i).at("margin");
     std::vector<TokenId> tokens = token_ids(cases.at(i).at("prompt"));
     std::optional<gpu::Sequence> sequence = store.open();
     ASSERT_TRUE(sequence->reserve(tokens.size() + greedy.size()));

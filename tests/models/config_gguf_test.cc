@@ -1,6 +1,6 @@
 #include "models/arch/config.h"
 #include "models/files/gguf.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/tiny_model.h"

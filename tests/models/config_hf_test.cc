@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/tiny_model.h"
@@ -196,9 +196,9 @@ TEST(ConfigHf, RefusesValuesOutOfRange) {
 }
 
 TEST(ConfigHf, TakesTokensAndSamplingFromTheGenerationConfig) {
-  const JsonPlace config =
-      JsonPlace::parse(replaced(llama(), "{", "{\"bos_token_id\":1,\"pad_token_id\":-1,"), "config.json");
-  const JsonPlace generation = JsonPlace::parse(
+  const JsonLocation config =
+      JsonLocation::parse(replaced(llama(), "{", "{\"bos_token_id\":1,\"pad_token_id\":-1,"), "config.json");
+  const JsonLocation generation = JsonLocation::parse(
       R"({"eos_token_id": [5, 6], "do_sample": true, "temperature": 0.6, "top_k": 20, "top_p": 0.95, "pad_token_id": 99})",
       "g.json");
   const ModelConfig c = ModelConfig::from_hf(config, &generation);
@@ -209,11 +209,11 @@ TEST(ConfigHf, TakesTokensAndSamplingFromTheGenerationConfig) {
   EXPECT_EQ(c.sampling.top_k, 20);
   EXPECT_EQ(c.sampling.top_p, 0.95);
   EXPECT_FALSE(c.sampling.min_p.has_value());
-  const JsonPlace greedy = JsonPlace::parse(R"({"do_sample": false, "temperature": 0.6})", "g.json");
+  const JsonLocation greedy = JsonLocation::parse(R"({"do_sample": false, "temperature": 0.6})", "g.json");
   EXPECT_EQ(ModelConfig::from_hf(config, &greedy).sampling.temperature, 0);
-  const JsonPlace bad = JsonPlace::parse(R"({"temperature": -1})", "g.json");
+  const JsonLocation bad = JsonLocation::parse(R"({"temperature": -1})", "g.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, &bad), "g.json: temperature: is out of range");
-  const JsonPlace wrong = JsonPlace::parse(R"({"top_k": "many"})", "g.json");
+  const JsonLocation wrong = JsonLocation::parse(R"({"top_k": "many"})", "g.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, &wrong), "g.json: top_k: expected an integer");
 }
 

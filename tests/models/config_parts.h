@@ -4,13 +4,13 @@
 #include <stdexcept>
 
 #include "models/arch/config.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 
 namespace reprise::models {
 
 /// Describes the model of a config.json's text.
 inline ModelConfig from_hf(const std::string& text) {
-  return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
+  return ModelConfig::from_hf(JsonLocation::parse(text, "config.json"));
 }
 
 template <class Spec>

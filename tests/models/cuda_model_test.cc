@@ -345,7 +345,8 @@ TEST(CudaPrecision, IsChosenBySizeAndFormat) {
 TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
   if (gpu::list_devices().empty()) REPRISE_SKIP_WITHOUT("gpu", "no GPU");
   ModelRig rig(model_folder("builtin"), "cuda:0", {});
-  const JsonPlace cases = JsonPlace::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
+  const JsonLocation cases =
+      JsonLocation::read(source_folder() / "tests/data/builtin/greedy.json").at("cases");
   Parity parity{.tolerance = tolerance_for("builtin")};
   for (std::size_t i = 0; i < cases.size(); ++i) {
     SCOPED_TRACE("case " + std::to_string(i));
@@ -353,7 +354,7 @@ TEST(CudaBuiltin, SaysWhatTheReferenceSays) {
                    .greedy = token_ids(cases.at(i).at("greedy")),
                    .margin = {},
                    .last = {}};
-    const JsonPlace margins = cases.at(i).at("margin");
+    const JsonLocation margins = cases.at(i).at("margin");
     for (std::size_t k = 0; k < margins.size(); ++k) one.margin.push_back(margins.at(k).number());
     ASSERT_NO_FATAL_FAILURE(follow(rig, one, parity));
   }

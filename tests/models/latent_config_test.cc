@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 
@@ -11,7 +11,7 @@ namespace reprise::models {
 namespace {
 
 ModelConfig read_latent(const std::string& members) {
-  return ModelConfig::from_hf(JsonPlace::parse("{" + members + "}", "config.json"));
+  return ModelConfig::from_hf(JsonLocation::parse("{" + members + "}", "config.json"));
 }
 
 /// As first published, with smaller sizes.

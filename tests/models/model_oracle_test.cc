@@ -136,7 +136,7 @@ TEST(StoriesOracle, ContinuesAsTheReferenceDoes) {
   gpu::Threads threads(2);
   const std::unique_ptr<Model> model =
       load_on_cpu(folder / "stories260K.gguf", {.compute = Compute::kF32, .kv = KvType::kF32}, threads);
-  const JsonPlace cases = JsonPlace::read(folder / "cases.json").at("cases");
+  const JsonLocation cases = JsonLocation::read(folder / "cases.json").at("cases");
   std::size_t ties = 0;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const std::vector<TokenId> greedy = token_ids(cases.at(i).at("greedy"));

@@ -1,6 +1,6 @@
 // Configs and tensors of families with experts, and errors in them.
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/model_files.h"
 #include "models/weight_tensors.h"
 #include "tests/models/config_parts.h"
@@ -20,7 +20,7 @@ using test::TinyTensor;
 class MoeConfig : public testing::Test {
  protected:
   static ModelConfig read_hf(const std::string& text) {
-    return ModelConfig::from_hf(JsonPlace::parse(text, "config.json"));
+    return ModelConfig::from_hf(JsonLocation::parse(text, "config.json"));
   }
   static ModelConfig read_changed(const TinyModel& model, const std::string& from, const std::string& to) {
     std::string text = model.config_json();

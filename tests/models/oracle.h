@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/safetensors.h"
 #include "tests/models/oracle_folder.h"
 
@@ -22,7 +22,7 @@ struct OracleCase {
   std::vector<float> all{};  // after each token of the prompt; usually empty
 };
 
-inline std::vector<std::int32_t> token_ids(const JsonPlace& list) {
+inline std::vector<std::int32_t> token_ids(const JsonLocation& list) {
   std::vector<std::int32_t> ids;
   for (const std::int64_t id : list.integers()) ids.push_back(static_cast<std::int32_t>(id));
   return ids;
@@ -30,14 +30,14 @@ inline std::vector<std::int32_t> token_ids(const JsonPlace& list) {
 
 inline std::vector<OracleCase> oracle_cases(const std::filesystem::path& folder) {
   std::vector<OracleCase> cases;
-  const JsonPlace list = JsonPlace::read(folder / "cases.json").at("cases");
+  const JsonLocation list = JsonLocation::read(folder / "cases.json").at("cases");
   const TensorSource logits = open_safetensors(folder / "logits.safetensors");
   for (std::size_t i = 0; i < list.size(); ++i) {
     OracleCase one{.prompt = token_ids(list.at(i).at("prompt")),
                    .greedy = token_ids(list.at(i).at("greedy")),
                    .margin = {},
                    .last = {}};
-    const JsonPlace margins = list.at(i).at("margin");
+    const JsonLocation margins = list.at(i).at("margin");
     for (std::size_t k = 0; k < margins.size(); ++k) one.margin.push_back(margins.at(k).number());
     const auto read = [&](const char* what, std::vector<float>& to) {
       const StoredTensor* rows = logits.find("case" + std::to_string(i) + what);

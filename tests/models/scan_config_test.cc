@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tests/models/config_parts.h"
 #include "tests/models/expect_error.h"
 
@@ -10,7 +10,7 @@ namespace reprise::models {
 namespace {
 
 ModelConfig read_scan_config(const std::string& json) {
-  return ModelConfig::from_hf(JsonPlace::parse(json, "config.json"));
+  return ModelConfig::from_hf(JsonLocation::parse(json, "config.json"));
 }
 
 /// Adds or replaces a member; the first of equal names counts.

@@ -49,7 +49,7 @@ constexpr const char* kHoists = R"({%- set ns = namespace(s='') -%}
 {%- for m in messages %}{% if m.role == 'system' %}{% set ns.s = m.content %}{% endif %}{% endfor -%}
 {{ ns.s }}{% for m in messages %}{% if m.role != 'system' %}<{{ m.role }}>{{ m.content }}</>{% endif %}{% endfor -%})";
 
-ChatFormatPtr format(std::string source, SystemInPlace choice = SystemInPlace::kAuto) {
+ChatFormatPtr format(std::string source, SystemMessageMode choice = SystemMessageMode::kAuto) {
   auto made = ChatFormat::make(std::move(source), {}, {}, choice);
   EXPECT_TRUE(made.ok());
   return *made;
@@ -58,7 +58,8 @@ std::string shown(const ChatFormat& format, const Json& messages, bool with_repl
   const auto text = format.render({.messages = messages, .add_generation_prompt = with_reply});
   return text.ok() ? *text : text.error().message;
 }
-std::string shown(const char* source, const char* messages, SystemInPlace choice = SystemInPlace::kAuto) {
+std::string shown(const char* source, const char* messages,
+                  SystemMessageMode choice = SystemMessageMode::kAuto) {
   const auto json = Json::parse(messages);
   EXPECT_TRUE(json.ok()) << messages;
   return shown(*format(source, choice), *json);
@@ -91,7 +92,7 @@ std::string refusal(Read read, const std::string& body) {
 
 // -- the template's input
 
-TEST(SystemPlace, ATemplateThatShowsItWhereItIsGetsItAsItIs) {
+TEST(SystemMessages, CapableTemplateGetsThemUnchanged) {
   EXPECT_EQ(
       shown(kOpen,
             R"([{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"system","content":"n"},
@@ -99,7 +100,7 @@ TEST(SystemPlace, ATemplateThatShowsItWhereItIsGetsItAsItIs) {
       "<system>s</><user>a</><system>n</><developer>d</><assistant>b</><user>c</>");
 }
 
-TEST(SystemPlace, OthersGetItAsTheUsersReminder) {
+TEST(SystemMessages, OtherTemplatesGetUserReminders) {
   EXPECT_EQ(
       shown(
           kStrict,
@@ -109,14 +110,14 @@ TEST(SystemPlace, OthersGetItAsTheUsersReminder) {
       "<u><system-reminder>\nm\n</system-reminder></u><u>c</u>");
 }
 
-TEST(SystemPlace, ATemplateThatHoistsIsNotTrusted) {
+TEST(SystemMessages, HoistingTemplateGetsReminders) {
   const std::string text = shown(
       kHoists,
       R"([{"role":"system","content":"s"},{"role":"user","content":"a"},{"role":"system","content":"n"}])");
   EXPECT_EQ(text, "s<user>a</><user><system-reminder>\nn\n</system-reminder></>");
 }
 
-TEST(SystemPlace, WhereRolesAlternateItJoinsItsNeighbor) {
+TEST(SystemMessages, JoinPreviousUserIfRolesMustAlternate) {
   EXPECT_EQ(
       shown(
           kTurns,
@@ -126,7 +127,7 @@ TEST(SystemPlace, WhereRolesAlternateItJoinsItsNeighbor) {
       "<user><system-reminder>\nm\n</system-reminder>\nc\n<system-reminder>\no\n</system-reminder></>");
 }
 
-TEST(SystemPlace, BetweenACallAndItsResultsItMovesBehindThem) {
+TEST(SystemMessages, MoveAfterTheResultsOfACall) {
   constexpr const char* kLoop = R"([{"role":"user","content":"a"},
       {"role":"assistant","content":"","tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}"}},
         {"id":"2","function":{"name":"g","arguments":"{}"}}]},
@@ -142,21 +143,21 @@ TEST(SystemPlace, BetweenACallAndItsResultsItMovesBehindThem) {
       << "as the user's own message it would strip the reasoning before it";
 }
 
-TEST(SystemPlace, WhatComesFirstIsOneMessageWhereTemplatesShowOne) {
+TEST(SystemMessages, LeadingOnesMergeIfOnlyOneIsShown) {
   constexpr const char* kFirst = R"([{"role":"developer","content":"s"},{"role":"system","content":"t"},
       {"role":"user","content":"a"}])";
   EXPECT_EQ(shown(kStrict, kFirst), "<s>s\n\nt</s><u>a</u>");
   EXPECT_EQ(shown(kOpen, kFirst), "<developer>s</><system>t</><user>a</>");
 }
 
-TEST(SystemPlace, TheOperatorMayChoose) {
+TEST(SystemMessages, OperatorMayChoose) {
   constexpr const char* kLate = R"([{"role":"user","content":"a"},{"role":"system","content":"n"}])";
-  EXPECT_EQ(shown(kOpen, kLate, SystemInPlace::kUser),
+  EXPECT_EQ(shown(kOpen, kLate, SystemMessageMode::kUser),
             "<user>a</><user><system-reminder>\nn\n</system-reminder></>");
-  EXPECT_NE(shown(kStrict, kLate, SystemInPlace::kTemplate).find("must be at the beginning"),
+  EXPECT_NE(shown(kStrict, kLate, SystemMessageMode::kTemplate).find("must be at the beginning"),
             std::string::npos);
-  EXPECT_EQ(system_in_place_named("user"), SystemInPlace::kUser);
-  EXPECT_FALSE(system_in_place_named("first"));
+  EXPECT_EQ(system_message_mode_named("user"), SystemMessageMode::kUser);
+  EXPECT_FALSE(system_message_mode_named("first"));
 }
 
 // -- sessions

@@ -138,7 +138,7 @@ TEST(AnthropicHttp, StopReasons) {
   EXPECT_EQ(*stopped->find_string("stop_sequence"), "END");
 }
 
-TEST(AnthropicHttp, ACutCallIsToldAsItStands) {
+TEST(AnthropicHttp, TruncatedCallIsReturnedAsGenerated) {
   ServedMessages served;
   served.service.set_script([](const GenerateRequest& request) {
     return reply_with(request, {"<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"city\": \"Par"},
@@ -151,7 +151,7 @@ TEST(AnthropicHttp, ACutCallIsToldAsItStands) {
   EXPECT_EQ(block.find("input")->dump(), R"({"INVALID_JSON":"{\"city\": \"Par"})");
 }
 
-TEST(AnthropicHttp, WhatStandsInTheCacheIsCounted) {
+TEST(AnthropicHttp, UsageCountsCachedTokens) {
   ServedMessages served;
   served.service.set_script([](const GenerateRequest& request) {
     Script script = reply_with(request, {"a"});

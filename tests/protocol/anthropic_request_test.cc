@@ -124,7 +124,7 @@ TEST(AnthropicRequest, CacheControlBecomesBreakpoints) {
   EXPECT_EQ(whole.breakpoints[0].at, 5u);
 }
 
-TEST(AnthropicRequest, BlocksBehindTheLastReplyAreKnown) {
+TEST(AnthropicRequest, FindsBlocksAfterTheLastReply) {
   const ChatPrompt chat =
       chat_of(read(R"("system":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"messages":[
       {"role":"user","content":[{"type":"text","text":"old"},{"type":"text","text":"one"}]},

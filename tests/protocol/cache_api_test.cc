@@ -10,7 +10,7 @@ namespace {
 
 using runtime::Task;
 
-class FakeDesk : public ServerAdmin {
+class FakeServerAdmin : public ServerAdmin {
  public:
   Task<ServerCache> view_cache(CacheScope scope, std::uint32_t max_nodes) override {
     ServerCache cache;
@@ -63,8 +63,8 @@ struct Operated {
       const Tenant* tenant = keys.tenant_named(name);
       return {.all = tenant->is_operator, .cache_owner = tenant->cache_owner};
     };
-    for (auto& route : admin::cache_routes(desk, scope_of)) table.routes.push_back(std::move(route));
-    for (auto& route : admin::model_routes(desk)) table.routes.push_back(std::move(route));
+    for (auto& route : admin::cache_routes(server_admin, scope_of)) table.routes.push_back(std::move(route));
+    for (auto& route : admin::model_routes(server_admin)) table.routes.push_back(std::move(route));
     return table;
   }
   ClientResponse post(const std::string& path, const std::string& headers, const std::string& body) {
@@ -74,7 +74,7 @@ struct Operated {
     return client.read_response();
   }
 
-  FakeDesk desk;
+  FakeServerAdmin server_admin;
   Served served;
 };
 
@@ -128,14 +128,14 @@ TEST(ModelApi, OperatorsLoadUnloadAndDrop) {
     EXPECT_EQ(operated.post(path, kJson, kModel).status, 401);
     EXPECT_EQ(operated.post(path, kJson + "Authorization: Bearer key-of-acme\r\n", kModel).status, 403);
   }
-  EXPECT_EQ(operated.desk.changed, "");
+  EXPECT_EQ(operated.server_admin.changed, "");
   const std::string ops = kJson + "Authorization: Bearer key-of-ops\r\n";
   const ClientResponse loaded = operated.post("/v1/models/load", ops, kModel);
   EXPECT_EQ(loaded.status, 200);
   EXPECT_EQ(*Json::parse(loaded.body)->find_string("id"), "asleep");
   EXPECT_EQ(operated.post("/v1/models/unload", ops, kModel).status, 200);
   EXPECT_EQ(operated.post("/v1/cache/drop", ops, kModel).status, 200);
-  EXPECT_EQ(operated.desk.changed, "load asleep;unload asleep;drop asleep;");
+  EXPECT_EQ(operated.server_admin.changed, "load asleep;unload asleep;drop asleep;");
   EXPECT_EQ(operated.post("/v1/models/load", ops, R"({"model": "../x"})").status, 404);
   for (const char* body : {"{}", R"({"model": ""})", R"({"model": 3})", "[]", "{", ""}) {
     const ClientResponse refused = operated.post("/v1/models/load", ops, body);
@@ -170,10 +170,10 @@ TEST(ModelApi, NoPageOfAnotherSiteReachesIt) {
   };
   for (const char* path : {"/v1/models/load", "/v1/models/unload", "/v1/cache/drop"}) {
     for (const Attempt& attempt : attempts) {
-      operated.desk.changed.clear();
+      operated.server_admin.changed.clear();
       EXPECT_EQ(operated.post(path, attempt.headers, kModel).status, attempt.status) << path << "\n"
                                                                                      << attempt.headers;
-      EXPECT_EQ(operated.desk.changed.empty(), attempt.status != 200) << attempt.headers;
+      EXPECT_EQ(operated.server_admin.changed.empty(), attempt.status != 200) << attempt.headers;
     }
   }
 }

@@ -57,7 +57,7 @@ ChatPrompt chat_prompt(Json::Array messages) {
   return {.messages = Json(std::move(messages))};
 }
 
-TEST(ChatFormat, RendersWithTheOpeningOfTheReplyBehindIt) {
+TEST(ChatFormat, RenderEndsWithTheReplysOpening) {
   ChatPrompt prompt = chat_prompt({message("user", "hi")});
   prompt.reply_opening = "So";
   EXPECT_EQ(*format()->render(prompt),
@@ -116,7 +116,7 @@ TEST(ChatFormat, KnowsWhereMessagesBegin) {
   EXPECT_EQ(borders.first_user, borders.last_user);
 }
 
-TEST(ChatFormat, WithoutATokenizerItKnowsNoPlaces) {
+TEST(ChatFormat, WithoutTokenizerPositionsAreUnknown) {
   const auto made = ChatFormat::make(kTemplate, {});
   ASSERT_TRUE(made.ok());
   EXPECT_FALSE((*made)->shape().known());
@@ -135,7 +135,7 @@ TEST(ChatFormat, RepliesAreReadByTheMarksOfTheTemplate) {
   EXPECT_EQ(*said.find_array("tool_calls")->front().find_string("id"), "call_seed_0");
 }
 
-TEST(ChatFormat, ACallIsForcedBehindTheThinkingThatThePromptOpened) {
+TEST(ChatFormat, ForcedCallFollowsOpenedThinking) {
   const ChatFormatPtr known = format();
   EXPECT_EQ(known->call_opening("f", "<|im_start|>assistant\n<think>\n"),
             "\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\":");
@@ -213,7 +213,7 @@ TEST(ChatFormat, BreakpointsStandAtTheLastTokenBeforeThem) {
   }
 }
 
-TEST(ChatFormat, BlocksOfWhatWaitsForAnAnswerMeetAtPlaces) {
+TEST(ChatFormat, FindsBoundariesOfTheLastBlocks) {
   const auto messages =
       Json::parse(R"([{"role":"user","content":[{"type":"text","text":"0"},{"type":"text","text":"1"}]},
       {"role":"assistant","content":"a"},{"role":"tool","content":"one"},{"role":"tool","content":"two"},

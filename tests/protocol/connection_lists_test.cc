@@ -40,7 +40,7 @@ TEST(SenderNetwork, IsAnIPv4AddressOr64BitsOfAnIPv6Address) {
 
 TEST(SenderList, TheBiggestSenderGivesWay) {
   SenderList list;
-  EXPECT_FALSE(list.make_room(1, TimePoint())) << "there is none";
+  EXPECT_FALSE(list.close_one(1, TimePoint())) << "there is none";
   Sending modest;
   list.add(modest, network("10.0.0.1"), TimePoint());  // the oldest of all
   std::vector<std::unique_ptr<Sending>> greedy;
@@ -51,9 +51,9 @@ TEST(SenderList, TheBiggestSenderGivesWay) {
   }
   EXPECT_EQ(list.size(), 6U);
   EXPECT_EQ(list.size_of(network("2001:db8::")), 5U);
-  EXPECT_FALSE(list.make_room(6, TimePoint() + 10s)) << "it has fewer";
+  EXPECT_FALSE(list.close_one(6, TimePoint() + 10s)) << "it has fewer";
   for (int i = 0; i < 4; ++i) {
-    ASSERT_TRUE(list.make_room(1, TimePoint() + 10s));
+    ASSERT_TRUE(list.close_one(1, TimePoint() + 10s));
     EXPECT_TRUE(greedy[static_cast<std::size_t>(i)]->stopped) << "the oldest first";
   }
   EXPECT_FALSE(modest.stopped);
@@ -70,7 +70,7 @@ TEST(SenderList, AFastUploadStaysHoweverOld) {
   SenderList::note(fast, 30U << 20);
   SenderList::note(slow, 100);
   EXPECT_EQ(list.size(), 2U);
-  EXPECT_TRUE(list.make_room(1, TimePoint() + 60s));
+  EXPECT_TRUE(list.close_one(1, TimePoint() + 60s));
   EXPECT_TRUE(slow.stopped);
   EXPECT_FALSE(fast.stopped);
 }
@@ -106,7 +106,7 @@ TEST(SenderList, AnEntryLeavesWhenItEnds) {
   }
   EXPECT_EQ(list.size(), 0U);
   EXPECT_EQ(list.size_of(network("10.0.0.1")), 0U);
-  EXPECT_FALSE(list.make_room(0, TimePoint()));
+  EXPECT_FALSE(list.close_one(0, TimePoint()));
 }
 
 TEST(HttpSenders, BodiesThatDoNotEndLockNobodyOut) {
@@ -148,7 +148,7 @@ TEST(HttpSenders, HalfOfTheBytesAreForOthers) {
   EXPECT_EQ(watcher.post("/v1/completions", R"({"prompt":"x"})").status, 200);
 }
 
-TEST(HttpSenders, ABodyThatComesInPiecesIsAnsweredWhileThereIsPlace) {
+TEST(HttpSenders, SlowBodyIsAnsweredWhileSeatsAreFree) {
   HttpOptions options;
   options.connections = 8;
   Served served(options);

@@ -159,7 +159,7 @@ TEST(FieldTable, EveryCellIsTrue) {
       const Api& api = apis()[i];
       const std::string& cell = row.cells[i];
       const bool ollama = std::string_view(api.path).starts_with("/api/");
-      const bool own = name == "images" || name == "logprobs";  // top-level, beside the options
+      const bool own = name == "images" || name == "logprobs";  // top-level, not in the options
       const bool in_options = ollama && (cell == "options" || (cell == "no" && !own));
       const bool needs_limit = std::string_view(api.path) == "/v1/messages" && name != "max_tokens";
       const std::string body = api.base + (needs_limit ? ",\"max_tokens\":8" : "") +

@@ -218,7 +218,7 @@ TEST(HttpHostile, MoreLargeBodiesThanCanWaitAreRefused) {
   system.stop();
 }
 
-TEST(HttpHostile, LargeBodiesOfOneTenantLeaveOthersTheirPlaces) {
+TEST(HttpHostile, OneTenantsBodiesDoNotStarveOthers) {
   runtime::System system({.workers = 1});
   BodyParsers parsers(system, 0, {});
   constexpr int kGreedy = 200;  // below the mailbox's capacity, above a tenant's share

@@ -21,7 +21,7 @@ TEST(BodyBudget, LeasesAreGivenBack) {
     BodyLease second(budget);
     EXPECT_FALSE(second.grow_to(41));
     EXPECT_TRUE(second.grow_to(40));
-    EXPECT_FALSE(budget.has_room(1));
+    EXPECT_FALSE(budget.has_capacity(1));
     BodyLease third(std::move(first));
     first.release();
     EXPECT_EQ(budget.held(), 100u) << "moved";

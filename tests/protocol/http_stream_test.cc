@@ -293,7 +293,7 @@ TEST(HttpStream, AClientThatLeavesFreesAllItsPrompts) {
   EXPECT_EQ(served.service.left(), 3);
 }
 
-TEST(HttpStream, ManyClientsThatVanishLeaveNothingBehind) {
+TEST(HttpStream, VanishedClientsLeaveNoRequests) {
   Served served;
   constexpr int kClients = 60;
   for (int i = 0; i < kClients; ++i) {

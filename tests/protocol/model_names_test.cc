@@ -6,7 +6,7 @@
 namespace reprise::protocol {
 namespace {
 
-TEST(ModelNames, AStarStandsForAnyLettersButAColon) {
+TEST(ModelNames, StarMatchesAnyLettersButAColon) {
   const ModelCard card{.id = "qwen", .architecture = "a", .aliases = {"gpt-*", "mine", "*-latest", "a*z"}};
   for (const char* name : {"qwen", "mine", "gpt-5", "gpt-", "gpt-4o-mini", "any-latest", "az", "a-z"}) {
     EXPECT_TRUE(card.answers_to(name)) << name;

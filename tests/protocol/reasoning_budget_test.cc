@@ -175,7 +175,7 @@ TEST(ReasoningBudget, LeavesOutWhatEncodersPutInFront) {
   EXPECT_EQ(forced_text(budget, 1), "\n</think>\n\n");
 }
 
-TEST(ReasoningBudget, EndsNowBehindTokensThatCameBefore) {
+TEST(ReasoningBudget, EndNowFollowsEarlierTokens) {
   ReasoningBudget budget = budget_of(kOpened, ReasoningBudget::kUnlimited);
   note(budget, "abc");
   EXPECT_EQ(budget.free_tokens(), ReasoningBudget::kUnlimited);

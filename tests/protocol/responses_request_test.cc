@@ -64,7 +64,7 @@ TEST(ResponsesRequest, ATurnOfItemsIsOneMessage) {
       R"({"role":"developer","content":"More rules."}])");
 }
 
-TEST(ResponsesRequest, BlocksBehindTheLastReplyAreKnown) {
+TEST(ResponsesRequest, FindsBlocksAfterTheLastReply) {
   const ChatPrompt chat = chat_of(read(R"("instructions":"Be.","input":[
       {"role":"developer","content":[{"type":"input_text","text":"one"},{"type":"input_text","text":"two"}]},
       {"role":"developer","content":"more"},
@@ -216,7 +216,7 @@ TEST(ResponsesRequest, ACompactionIsReadBack) {
   EXPECT_EQ(refusal_of(with("gAAAother")), "invalid_value input[1].encrypted_content");
 }
 
-TEST(ResponsesRequest, RetentionIsAWishForTheDisk) {
+TEST(ResponsesRequest, RetentionSetsDiskRetention) {
   EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"24h")").asked.generate.cache.disk_retention,
             std::chrono::hours(24));
   EXPECT_EQ(read(R"("input":"x","prompt_cache_retention":"in_memory")").asked.generate.cache.disk_retention,

@@ -215,7 +215,7 @@ TEST(SampledTurns, ATemplateThatShowsNoCallsShowsThoseThatWereSampled) {
   EXPECT_EQ(talk.show().recognized_calls, 1u);
 }
 
-TEST(SampledTurns, ATurnWithoutItsPlaceInTheTemplateIsRendered) {
+TEST(SampledTurns, TurnTheTemplateOmitsIsRendered) {
   // It omits all but the last three messages.
   Conversation talk{.format = format_of(R"({%- for m in messages[-3:] -%}<|im_start|>{{ m.role }}
 {{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>
@@ -242,36 +242,36 @@ SharedTurn turn_of(const std::string& name, std::size_t bytes) {
   return std::make_shared<SampledTurn>(SampledTurn{.name = name, .text = std::string(bytes, 'x')});
 }
 
-TEST(TurnBook, IsBoundedAndTheLargestTenantGivesWay) {
-  TurnBook book(100'000);
-  book.keep("small", 1, "a", turn_of("kept", 1000));
-  for (int i = 0; i < 50; ++i) book.keep("large", 1, "b", turn_of("t" + std::to_string(i), 1000));
-  EXPECT_LE(book.bytes(), 100'000u);
-  EXPECT_NE(book.find(1, "a", "kept"), nullptr);
-  EXPECT_EQ(book.find(1, "b", "t0"), nullptr);
-  EXPECT_NE(book.find(1, "b", "t49"), nullptr);
-  book.keep("large", 1, "b", turn_of("whole", 10'000));
-  EXPECT_EQ(book.find(1, "b", "whole"), nullptr) << "one that is larger than a quarter of all";
+TEST(TurnCache, BoundEvictsFromTheLargestTenant) {
+  TurnCache cache(100'000);
+  cache.keep("small", 1, "a", turn_of("kept", 1000));
+  for (int i = 0; i < 50; ++i) cache.keep("large", 1, "b", turn_of("t" + std::to_string(i), 1000));
+  EXPECT_LE(cache.bytes(), 100'000u);
+  EXPECT_NE(cache.find(1, "a", "kept"), nullptr);
+  EXPECT_EQ(cache.find(1, "b", "t0"), nullptr);
+  EXPECT_NE(cache.find(1, "b", "t49"), nullptr);
+  cache.keep("large", 1, "b", turn_of("whole", 10'000));
+  EXPECT_EQ(cache.find(1, "b", "whole"), nullptr) << "one that is larger than a quarter of all";
 }
 
-TEST(TurnBook, LeastRecentlyUsedGoFirst) {
-  TurnBook book(20'000);  // four turns
-  for (const char* name : {"a", "b", "c", "d"}) book.keep("", 1, "", turn_of(name, 1000));
-  EXPECT_NE(book.find(1, "", "a"), nullptr);
-  book.keep("", 1, "", turn_of("e", 1000));
-  EXPECT_EQ(book.find(1, "", "b"), nullptr);
-  EXPECT_NE(book.find(1, "", "a"), nullptr);
+TEST(TurnCache, LeastRecentlyUsedGoFirst) {
+  TurnCache cache(20'000);  // four turns
+  for (const char* name : {"a", "b", "c", "d"}) cache.keep("", 1, "", turn_of(name, 1000));
+  EXPECT_NE(cache.find(1, "", "a"), nullptr);
+  cache.keep("", 1, "", turn_of("e", 1000));
+  EXPECT_EQ(cache.find(1, "", "b"), nullptr);
+  EXPECT_NE(cache.find(1, "", "a"), nullptr);
 }
 
-TEST(TurnBook, NamespacesAndModelsShareNothing) {
-  TurnBook book;
-  book.keep("t", 1, "salt", turn_of("name", 10));
-  EXPECT_EQ(book.find(1, "other", "name"), nullptr);
-  EXPECT_EQ(book.find(2, "salt", "name"), nullptr);
-  EXPECT_NE(book.find(1, "salt", "name"), nullptr);
-  const std::size_t bytes = book.bytes();
-  book.keep("t", 1, "salt", turn_of("name", 10));
-  EXPECT_EQ(book.bytes(), bytes) << "the same again takes no more";
+TEST(TurnCache, NamespacesAndModelsShareNothing) {
+  TurnCache cache;
+  cache.keep("t", 1, "salt", turn_of("name", 10));
+  EXPECT_EQ(cache.find(1, "other", "name"), nullptr);
+  EXPECT_EQ(cache.find(2, "salt", "name"), nullptr);
+  EXPECT_NE(cache.find(1, "salt", "name"), nullptr);
+  const std::size_t bytes = cache.bytes();
+  cache.keep("t", 1, "salt", turn_of("name", 10));
+  EXPECT_EQ(cache.bytes(), bytes) << "the same again takes no more";
 }
 
 TEST(SampledTurn, IsReadAsItWasWritten) {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "protocol/api/slot_book.h"
+#include "protocol/api/slot_records.h"
 #include "tests/protocol/answers.h"
 #include "tests/protocol/served.h"
 
@@ -92,20 +92,20 @@ TEST_F(SlotApiTest, WhatMakesNoSenseIsRefused) {
   EXPECT_NE(unknown.body.find("'nobody'"), std::string::npos) << unknown.body;
 }
 
-TEST(SlotBook, IsBoundedByTenant) {
-  SlotBook book;
-  const std::size_t most = SlotBook::kMaxTenantBytes / SlotBook::kMinCharge;
-  book.put({.owner = {"b"}}, {.model = "m", .tokens = {1}});
-  for (std::uint32_t slot = 0; slot <= most; ++slot) {
-    book.put({.owner = {"a", "salt " + std::to_string(slot % 3)}, .slot = slot},
-             {.model = "m", .tokens = {1}});
+TEST(SlotRecords, IsBoundedByTenant) {
+  SlotRecords records;
+  const std::size_t max = SlotRecords::kMaxTenantBytes / SlotRecords::kMinCharge;
+  records.put({.owner = {"b"}}, {.model = "m", .tokens = {1}});
+  for (std::uint32_t slot = 0; slot <= max; ++slot) {
+    records.put({.owner = {"a", "salt " + std::to_string(slot % 3)}, .slot = slot},
+                {.model = "m", .tokens = {1}});
   }
-  EXPECT_FALSE(book.find({.owner = {"a", "salt 0"}, .slot = 0})) << "written longest ago";
-  EXPECT_TRUE(book.find({.owner = {"a", "salt 1"}, .slot = 1}));
-  EXPECT_TRUE(book.find({.owner = {"b"}})) << "another tenant's";
-  const TokenList huge(SlotBook::kMaxTenantBytes / sizeof(TokenId), 1);
-  book.put({.owner = {"b"}}, {.model = "m", .tokens = huge});
-  EXPECT_FALSE(book.find({.owner = {"b"}})) << "neither the new nor the old";
+  EXPECT_FALSE(records.find({.owner = {"a", "salt 0"}, .slot = 0})) << "written longest ago";
+  EXPECT_TRUE(records.find({.owner = {"a", "salt 1"}, .slot = 1}));
+  EXPECT_TRUE(records.find({.owner = {"b"}})) << "another tenant's";
+  const TokenList huge(SlotRecords::kMaxTenantBytes / sizeof(TokenId), 1);
+  records.put({.owner = {"b"}}, {.model = "m", .tokens = huge});
+  EXPECT_FALSE(records.find({.owner = {"b"}})) << "neither the new nor the old";
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ class SimulatedWorker : public runtime::Actor {
     const Result<void> rested = co_await pause;
     const std::uint64_t number = job.snapshot.number;
     if (!rested.ok() || !book_.snapshots.contains(number)) {
-      co_return protocol::JobError{protocol::JobFault::kUnknown, "no such snapshot"};
+      co_return protocol::Error{protocol::ErrorKind::kUnknown, "no such snapshot"};
     }
     const std::uint64_t after = (book_.adopted.size() + 1) * kSnapshotBytes;
     if (!book_.adopted.contains(number) && after > job.budget_bytes) {
@@ -118,14 +118,14 @@ class SimulatedWorker : public runtime::Actor {
     return true;
   }
   void on(protocol::MoreToReclaim) {}
-  protocol::ReadKv::Reply on(protocol::ReadKv) { return protocol::JobError{}; }
+  protocol::ReadKv::Reply on(protocol::ReadKv) { return protocol::Error{}; }
   bool on(HasSnapshot has) { return book_.snapshots.contains(has.snapshot.number); }
 
   Task<std::uint32_t> on(Compute compute) {
     Sequence& begun = sequences_[compute.sequence.number];
     begun.passed = compute.from;
     begun.end = static_cast<std::uint32_t>(compute.tokens->size());
-    for (const auto& place : compute.plan->places) {
+    for (const auto& place : compute.plan->checkpoints) {
       if (place.at > compute.from) begun.places.insert(place.at);
     }
     std::uint32_t reported = 0;
@@ -296,7 +296,7 @@ class SimulatedRequest : public runtime::Actor {
     if (announced->branch) places.insert(*announced->branch);
     places.insert(static_cast<std::uint32_t>(tokens->size() - 1));
     for (const std::uint32_t at : places) {
-      if (at > from) plan->places.push_back({.at = at, .origin = protocol::Origin::kSystem});
+      if (at > from) plan->checkpoints.push_back({.at = at, .origin = protocol::Origin::kSystem});
     }
     auto computing = worker_.ask(Compute{sequence, plan, tokens, from, restored}, kPatience);
     const Result<std::uint32_t> reported = co_await computing;

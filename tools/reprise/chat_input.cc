@@ -56,7 +56,7 @@ struct LineEditor::Parts {
   const char* prompt = "";
   const std::function<bool()>* wait_for_key = nullptr;
   std::size_t taken = 0;  // bytes of the line so far
-  std::size_t most = 0;
+  std::size_t max = 0;
   bool interrupted = false;
 
   ~Parts() {
@@ -80,7 +80,7 @@ struct LineEditor::Parts {
     return ::read(STDIN_FILENO, &byte, 1) == 1;
   }
 
-  /// Reads one character, even beyond `most`; returns false at the end of input or if the line is abandoned.
+  /// Reads one character, even beyond `max`; returns false at the end of input or if the line is abandoned.
   bool next_code_point(char32_t& code_point) {
     unsigned char bytes[4];
     if (interrupted || !next_byte(bytes[0])) return false;
@@ -103,7 +103,7 @@ struct LineEditor::Parts {
       // Ctrl-D typed before the line is read appears as a zero.
       if (code_point == 0 && begins) return 0;
       const bool ends = code_point == '\n' || code_point == '\r';
-      if (parts.taken > parts.most && !ends) continue;  // discarded: the line is too long anyway
+      if (parts.taken > parts.max && !ends) continue;  // discarded: the line is too long anyway
       *character = static_cast<wchar_t>(code_point);
       return 1;
     }
@@ -116,7 +116,7 @@ struct LineEditor::Parts {
     std::wstring text;
     char32_t code_point = 0;
     while (!text.ends_with(kEnd) && parts.next_code_point(code_point)) {
-      if (parts.taken > parts.most) text.erase(0, text.size() - std::min(text.size(), kEnd.size()));
+      if (parts.taken > parts.max) text.erase(0, text.size() - std::min(text.size(), kEnd.size()));
       text += static_cast<wchar_t>(code_point);
     }
     if (!text.ends_with(kEnd)) return CC_REFRESH;  // abandoned: the next read ends the line
@@ -129,7 +129,7 @@ struct LineEditor::Parts {
         kept += text[i];
       }
     }
-    if (!kept.empty() && parts.taken <= parts.most) el_winsertstr(editor, kept.c_str());
+    if (!kept.empty() && parts.taken <= parts.max) el_winsertstr(editor, kept.c_str());
     return CC_REFRESH;
   }
 
@@ -185,7 +185,7 @@ LineEditor::Read LineEditor::read(const char* prompt, std::size_t max_bytes,
   parts.prompt = prompt;
   parts.wait_for_key = &wait_for_key;
   parts.taken = 0;
-  parts.most = max_bytes;
+  parts.max = max_bytes;
   parts.interrupted = false;
   line.clear();
   int count = 0;

@@ -131,10 +131,10 @@ std::string TextWrap::flush() {
 std::string status_line(const ChatOutcome& outcome, std::size_t columns) {
   const std::vector<StatusPart> parts = status_parts(outcome);
   std::string line;
-  for (int least = 0; least < 10; ++least) {
+  for (int min_worth = 0; min_worth < 10; ++min_worth) {
     line = "[";
     for (const StatusPart& part : parts) {
-      if (part.worth >= least) line += part.text;
+      if (part.worth >= min_worth) line += part.text;
     }
     line += "]";
     if (columns == 0 || line.size() < columns) break;

@@ -59,7 +59,7 @@ void print_layers(const models::ModelConfig& config, const models::MemoryPlan& p
   for (const auto& [kind, line] : lines) std::printf("%-22s %s\n", line.label.c_str(), line.sizes.c_str());
 }
 
-/// `fitting`: how many pieces of state of a size there is room for.
+/// `fitting(bytes)`: returns how many states of that size fit in memory.
 template <class Fitting>
 void print_snapshots(const models::MemoryPlan& plan, const Fitting& fitting) {
   const auto print = [&](const std::string& label, std::uint64_t bytes) {

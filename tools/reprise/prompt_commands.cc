@@ -22,7 +22,7 @@
 #include "actors/request/chat_tokens.h"
 #include "actors/request/prompt_text.h"
 #include "base/json.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/text/chat_template_source.h"
 #include "models/text/tokenizer_load.h"
 #include "protocol/apis.h"
@@ -57,7 +57,7 @@ int tokenize(const std::string& model, std::istream& in, std::ostream& out, std:
     std::string line;
     for (std::size_t number = 1; std::getline(in, line); ++number) {
       const std::string place = "line " + std::to_string(number);
-      out << to_json(tokenizer.encode(models::JsonPlace::parse(line, place).text()));
+      out << to_json(tokenizer.encode(models::JsonLocation::parse(line, place).text()));
       if (!out) {
         log << "reprise: cannot write the token ids of " << place << std::endl;
         return 1;

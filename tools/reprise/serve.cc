@@ -203,7 +203,7 @@ std::unique_ptr<protocol::Service> make_service(runtime::System& system, const S
   options.requests.verify_share = all ? 1.0 : config.cache.verify_percent / 100.0;
   options.requests.max_choices = config.http.request.choices;
   if (config.reasoning != "template") options.requests.thinking = config.reasoning != "off";
-  const auto in_place = protocol::system_in_place_named(config.system_in_place);
+  const auto in_place = protocol::system_message_mode_named(config.system_in_place);
   if (!in_place) {
     throw UsageError("chat.system_in_place: '" + config.system_in_place +
                      "' is not one of auto, user, template");
@@ -401,10 +401,10 @@ int serve(const ServeConfig& config) {
   if (sessions != nullptr) {
     std::ranges::move(protocol::admin::trace_routes(*sessions), std::back_inserter(apis.routes));
   }
-  if (auto* desk = dynamic_cast<protocol::ServerAdmin*>(service.get())) {
-    std::ranges::move(protocol::admin::cache_routes(*desk, scopes_of(config.http.keys)),
+  if (auto* server_admin = dynamic_cast<protocol::ServerAdmin*>(service.get())) {
+    std::ranges::move(protocol::admin::cache_routes(*server_admin, scopes_of(config.http.keys)),
                       std::back_inserter(apis.routes));
-    std::ranges::move(protocol::admin::model_routes(*desk), std::back_inserter(apis.routes));
+    std::ranges::move(protocol::admin::model_routes(*server_admin), std::back_inserter(apis.routes));
   }
   std::optional<HttpServer> server;
   try {

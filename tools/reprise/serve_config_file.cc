@@ -234,9 +234,9 @@ class FileReader {
       if (!value.is_string()) bad("must be a string");
       return value.as_string()->get();
     };
-    const auto number = [&](double least, double most, const std::string& what) {
+    const auto number = [&](double min, double max, const std::string& what) {
       const std::optional<double> found = value.value<double>();  // also converts an integer
-      if (!value.is_number() || !found || !(*found >= least && *found <= most)) bad(what);
+      if (!value.is_number() || !found || !(*found >= min && *found <= max)) bad(what);
       return *found;
     };
     key.describes = key.describes || (name != "key" && name != "tenant");

@@ -18,9 +18,9 @@ using std::chrono::milliseconds;
   throw std::invalid_argument("'" + text + "' is not " + wanted);
 }
 
-std::string range_of(std::uint64_t least, std::uint64_t most, const std::string& unit) {
-  if (most >= std::uint64_t{1} << 40) return unit + ", from " + std::to_string(least);
-  return unit + ", " + std::to_string(least) + " to " + std::to_string(most);
+std::string range_of(std::uint64_t min, std::uint64_t max, const std::string& unit) {
+  if (max >= std::uint64_t{1} << 40) return unit + ", from " + std::to_string(min);
+  return unit + ", " + std::to_string(min) + " to " + std::to_string(max);
 }
 
 /// Builds the rows. `flags`: comma-separated names, the main one first; `value`: placeholder in the help.
@@ -45,10 +45,10 @@ class Table {
 
   /// `unit`: factor from the given value to the target's unit.
   template <class T>
-  void number(std::string key, std::string flags, std::string value, T& target, std::uint64_t least,
-              std::uint64_t most, std::string help, std::uint64_t unit = 1) {
+  void number(std::string key, std::string flags, std::string value, T& target, std::uint64_t min,
+              std::uint64_t max, std::string help, std::uint64_t unit = 1) {
     const std::string range =
-        range_of(least, most, value == "N" || value == "PORT" ? "integer" : unit_of(value));
+        range_of(min, max, value == "N" || value == "PORT" ? "integer" : unit_of(value));
     add({.key = std::move(key),
          .flag = std::move(flags),
          .value = std::move(value),
@@ -56,13 +56,13 @@ class Table {
          .range = range,
          .kind = Setting::Kind::kNumber,
          .set =
-             [&target, least, most, unit](const std::string& given) {
+             [&target, min, max, unit](const std::string& given) {
                std::uint64_t number = 0;
                const char* end = given.data() + given.size();
                const auto [stopped, error] = std::from_chars(given.data(), end, number);
-               if (error != std::errc() || stopped != end || number < least || number > most) {
+               if (error != std::errc() || stopped != end || number < min || number > max) {
                  bad_value(given,
-                           "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+                           "a whole number from " + std::to_string(min) + " to " + std::to_string(max));
                }
                target = static_cast<T>(number * unit);
              },
@@ -71,12 +71,12 @@ class Table {
 
   /// A number that may be unset, given as -1: the model or request decides.
   template <class T>
-  void optional(std::string key, std::string flags, std::string value, std::optional<T>& target, double most,
+  void optional(std::string key, std::string flags, std::string value, std::optional<T>& target, double max,
                 std::string help) {
     std::ostringstream bound;
     bound << std::fixed;
     bound.precision(0);
-    bound << most;
+    bound << max;
     const std::string limits = "-1, or 0 to " + bound.str();
     add({.key = std::move(key),
          .flag = std::move(flags),
@@ -85,12 +85,11 @@ class Table {
          .range = limits,
          .kind = Setting::Kind::kNumber,
          .set =
-             [&target, most, limits](const std::string& given) {
+             [&target, max, limits](const std::string& given) {
                const char* end = given.data() + given.size();
                T number{};
                const auto [stopped, error] = std::from_chars(given.data(), end, number);
-               const bool good =
-                   error == std::errc() && stopped == end && static_cast<double>(number) <= most;
+               const bool good = error == std::errc() && stopped == end && static_cast<double>(number) <= max;
                if (given == "-1") {
                  target.reset();
                } else if (good && number >= T{}) {
@@ -112,14 +111,14 @@ class Table {
   }
 
   template <class Duration>
-  void seconds(std::string key, std::string flags, Duration& target, double least, double most,
+  void seconds(std::string key, std::string flags, Duration& target, double min, double max,
                std::string help) {
     std::ostringstream limits;
     limits << std::fixed;
-    limits.precision(least < 1 && least > 0 ? 1 : 0);
-    limits << least << " to ";
+    limits.precision(min < 1 && min > 0 ? 1 : 0);
+    limits << min << " to ";
     limits.precision(0);
-    limits << most;
+    limits << max;
     add({.key = std::move(key),
          .flag = std::move(flags),
          .value = "SECONDS",
@@ -127,11 +126,11 @@ class Table {
          .range = "seconds, " + limits.str(),
          .kind = Setting::Kind::kNumber,
          .set =
-             [&target, least, most, wanted = limits.str()](const std::string& given) {
+             [&target, min, max, wanted = limits.str()](const std::string& given) {
                double number = 0;
                const char* end = given.data() + given.size();
                const auto [stopped, error] = std::from_chars(given.data(), end, number);
-               if (error != std::errc() || stopped != end || !(number >= least && number <= most)) {
+               if (error != std::errc() || stopped != end || !(number >= min && number <= max)) {
                  bad_value(given, "a number of seconds from " + wanted);
                }
                target = milliseconds(std::llround(number * 1000));

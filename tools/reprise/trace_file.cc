@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 
 namespace reprise::tools {
@@ -12,10 +12,10 @@ namespace {
 constexpr std::size_t kMaxLineLength = 16u << 20;
 constexpr std::int64_t kMaxId = std::numeric_limits<TokenId>::max();
 
-std::int64_t integer_within(const models::JsonPlace& object, std::string_view key, std::int64_t most) {
-  const models::JsonPlace value = object.at(key);
+std::int64_t integer_within(const models::JsonLocation& object, std::string_view key, std::int64_t max) {
+  const models::JsonLocation value = object.at(key);
   const std::int64_t integer = value.integer();
-  if (integer < 0 || integer > most) value.fail("out of range");
+  if (integer < 0 || integer > max) value.fail("out of range");
   return integer;
 }
 
@@ -39,7 +39,7 @@ std::optional<TraceRequest> TraceFile::next() {
   std::string line;
   if (!std::getline(in_, line)) return std::nullopt;
   const std::string place = name_ + ": line " + std::to_string(++line_);
-  const models::JsonPlace object = models::JsonPlace::parse(line, place, {.bytes = kMaxLineLength});
+  const models::JsonLocation object = models::JsonLocation::parse(line, place, {.bytes = kMaxLineLength});
   TraceRequest request;
   request.time = std::chrono::milliseconds(integer_within(object, "timestamp", std::int64_t{1} << 40));
   if (request.time < last_) object.at("timestamp").fail("earlier than the line before");

@@ -12,7 +12,7 @@
 #include "models/arch/model_keys.h"
 #include "models/arch/rope_keys.h"
 #include "models/cpu/host_model.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tests/models/arch/naive_layers.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/files/checkpoint_files.h"
@@ -194,7 +194,7 @@ struct Stored {
 class DescribedLayers : public testing::Test {
  protected:
   DescribedLayers()
-      : config_(ModelConfig::from_hf(JsonPlace::parse(kConfig, "config.json"), nullptr, kMadeUp)) {
+      : config_(ModelConfig::from_hf(JsonLocation::parse(kConfig, "config.json"), nullptr, kMadeUp)) {
     std::mt19937 random(3);
     std::normal_distribution<float> normal(0, 0.4F);
     for (const TensorSpec& tensor : config_.tensors) {

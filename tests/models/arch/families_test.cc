@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/model_files.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/tiny_model.h"
@@ -35,7 +35,7 @@ TEST(Families, NamesAreUniqueAndRowsComplete) {
 }
 
 TEST(Families, UnknownOnesAreRefusedWithTheListOfTheKnown) {
-  const JsonPlace config = JsonPlace::parse(R"({"model_type": "gpt2"})", "config.json");
+  const JsonLocation config = JsonLocation::parse(R"({"model_type": "gpt2"})", "config.json");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, nullptr, families().first(3)),
                     "unknown architecture 'gpt2'; known are llama, qwen3, qwen3_5, qwen3_5_text");
   EXPECT_LOAD_ERROR(ModelConfig::from_hf(config, nullptr, families().first(1)),
@@ -54,7 +54,7 @@ TEST_P(TinyFamily, DescribesAModelAlikeFromBothFormats) {
   const TempDir dir;
   for (const bool tied : {false, true}) {
     const TinyModel model({.type = GetParam(), .tied = tied, .attention_bias = true, .mlp_bias = !tied});
-    const ModelConfig hf = ModelConfig::from_hf(JsonPlace::parse(model.config_json(), "config.json"));
+    const ModelConfig hf = ModelConfig::from_hf(JsonLocation::parse(model.config_json(), "config.json"));
     const ModelConfig gguf = ModelConfig::from_gguf(Gguf::open(dir.write("m.gguf", model.gguf().bytes())));
     EXPECT_EQ(hf.architecture, gguf.architecture);
     EXPECT_EQ(hf.hidden, gguf.hidden);
@@ -75,7 +75,7 @@ TEST_P(TinyFamily, DescribesAModelAlikeFromBothFormats) {
 
 TEST_P(TinyFamily, ListsTensorsOnceInTheOrderOfUse) {
   const TinyModel model({.type = GetParam()});
-  const ModelConfig config = ModelConfig::from_hf(JsonPlace::parse(model.config_json(), "config.json"));
+  const ModelConfig config = ModelConfig::from_hf(JsonLocation::parse(model.config_json(), "config.json"));
   std::set<std::string> names;
   std::set<std::string> gguf_names;
   for (const TensorSpec& tensor : config.tensors) {

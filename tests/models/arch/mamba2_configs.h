@@ -4,7 +4,7 @@
 #include <random>
 #include <string>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tests/models/arch/naive_layers.h"
 
 namespace reprise::models::test {
@@ -48,7 +48,7 @@ inline std::string nemotron_h_moe(const std::string& extra) {
 }
 
 inline ModelConfig read(const std::string& json) {
-  return ModelConfig::from_hf(JsonPlace::parse(json, "config.json"));
+  return ModelConfig::from_hf(JsonLocation::parse(json, "config.json"));
 }
 
 inline Weights random_weights(const ModelConfig& config) {

@@ -7,7 +7,7 @@
 
 #include "models/arch/config.h"
 #include "models/files/gguf.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tests/models/expect_error.h"
 #include "tests/models/files/checkpoint_files.h"
 
@@ -45,7 +45,7 @@ ModelConfig gemma(const Members& other = {}) {
   for (const auto& [key, value] : members) {
     if (!value.empty()) json += (json.empty() ? "{\"" : ",\"") + key + "\":" + value;
   }
-  return ModelConfig::from_hf(JsonPlace::parse(json + "}", "config.json"));
+  return ModelConfig::from_hf(JsonLocation::parse(json + "}", "config.json"));
 }
 
 TEST(RecurrentGemma, IsReadAsPublished) {

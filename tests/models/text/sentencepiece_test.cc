@@ -114,7 +114,7 @@ TEST(SentencePiece, WithoutBytesARunOfUnknownIsOneToken) {
 }
 
 TEST(SentencePiece, ConfigAddsTokensAndSaysWhoBegins) {
-  const JsonPlace config = JsonPlace::parse(
+  const JsonLocation config = JsonLocation::parse(
       R"({"add_bos_token": false, "bos_token": "<eos>", "added_tokens_decoder":
           {"500": {"content": "<extra>", "special": true}}})",
       "tokenizer_config.json");
@@ -282,7 +282,7 @@ TEST(Unigram, OfEqualWaysTheFirstFoundStays) {
 }
 
 TEST(Unigram, IsReadFromTokenizerJson) {
-  const JsonPlace file = JsonPlace::parse(
+  const JsonLocation file = JsonLocation::parse(
       R"({"model": {"type": "Unigram", "unk_id": 1, "byte_fallback": false,
            "vocab": [["<s>", 0.0], ["<unk>", 0.0], ["▁he", -2.5], ["llo", -3.0], ["▁", -4.0], ["h", -5], ["e", -5],
                      ["l", -5], ["o", -5], ["▁hello", -7.0]]},

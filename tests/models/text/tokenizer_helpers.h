@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/utf8.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/text/byte_alphabet.h"
 #include "models/text/tokenizer.h"
 #include "models/text/tokenizer_json.h"
@@ -27,7 +27,7 @@ inline std::filesystem::path data_folder() {
 
 /// A byte-level BPE of 4,096 tokens with Qwen's pattern, NFC and special tokens.
 inline TokenizerSpec qwen_like_spec() {
-  return spec_of_json(JsonPlace::read(data_folder() / "tokenizer.json"));
+  return spec_of_json(JsonLocation::read(data_folder() / "tokenizer.json"));
 }
 
 class RandomText {

@@ -12,8 +12,8 @@ namespace {
 
 using Ids = std::vector<TokenId>;
 
-JsonPlace json(std::string_view text) {
-  return JsonPlace::parse(text, "tokenizer.json");
+JsonLocation json(std::string_view text) {
+  return JsonLocation::parse(text, "tokenizer.json");
 }
 
 Tokenizer build(std::string_view text) {
@@ -160,7 +160,7 @@ TEST(TokenizerJson, MetaspaceDecoderDropsTheFirstTokensSpaces) {
 }
 
 TEST(TokenizerJson, ConfigNamesAndAddsTokens) {
-  const JsonPlace config =
+  const JsonLocation config =
       json(R"({"bos_token": {"content": "<s>"}, "eos_token": "</s>", "pad_token": null, "add_bos_token": true,
     "added_tokens_decoder": {"7": {"content": "<s>", "special": true}, "8": {"content": "</s>", "special": true, "rstrip": true}}})");
   const Tokenizer tokenizer(spec_of_json(json(small("")), config));

@@ -14,7 +14,7 @@
 namespace reprise::models {
 namespace {
 
-std::vector<TokenId> ids_of(const JsonPlace& array) {
+std::vector<TokenId> ids_of(const JsonLocation& array) {
   std::vector<TokenId> ids;
   for (const std::int64_t id : array.integers()) ids.push_back(static_cast<TokenId>(id));
   return ids;
@@ -22,9 +22,9 @@ std::vector<TokenId> ids_of(const JsonPlace& array) {
 
 void check_cases(const std::filesystem::path& folder) {
   const Tokenizer tokenizer = load_tokenizer(folder);
-  const JsonPlace cases = JsonPlace::read(folder / "cases.json").at("cases");
+  const JsonLocation cases = JsonLocation::read(folder / "cases.json").at("cases");
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const JsonPlace item = cases.at(i);
+    const JsonLocation item = cases.at(i);
     const std::string text = item.at("text").text();
     const std::vector<TokenId> ids = ids_of(item.at("ids"));
     EXPECT_EQ(tokenizer.encode(text), ids) << text;
@@ -75,9 +75,9 @@ TEST(TokenizerOracle, LlamaCppStories) {
   const Tokenizer tokenizer = load_tokenizer(folder / "stories260K.gguf");
   EXPECT_TRUE(tokenizer.adds_bos());
   ASSERT_TRUE(tokenizer.bos());
-  const JsonPlace cases = JsonPlace::read(folder / "cases.json").at("cases");
+  const JsonLocation cases = JsonLocation::read(folder / "cases.json").at("cases");
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const JsonPlace item = cases.at(i);
+    const JsonLocation item = cases.at(i);
     std::vector<TokenId> ids = tokenizer.encode(item.at("prompt").text());
     ids.insert(ids.begin(), *tokenizer.bos());
     EXPECT_EQ(ids, ids_of(item.at("prompt_ids")));

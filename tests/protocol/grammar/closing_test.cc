@@ -88,7 +88,7 @@ TEST(Closing, ForcedCallsAndReasoningAreClosed) {
   CallsConstraint calls;
   calls.tools.push_back({.name = "add",
                          .before = {"add\", \"arguments\":"},
-                         .behind = {"}", "<call>"},
+                         .after = {"}", "<call>"},
                          .parameters = *Json::parse(kPerson)});
   const Constraint call{.kind = Constraint::Kind::kCalls, .calls = calls};
   const Written called = write(ReplyConstraint(maker_of(call), 120), 120, goes_on);
@@ -137,7 +137,7 @@ TEST(Closing, FarFromTheLimitNothingChanges) {
   }
 }
 
-TEST(Closing, TheSameBehindKnownMasks) {
+TEST(Closing, CachedMasksGiveTheSameEndings) {
   const auto warm = maker_of(schema_of(kPerson));
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     const auto at_random = [seed] {
@@ -211,7 +211,7 @@ TEST(JsonWhitespace, IsCompactByDefault) {
   EXPECT_FALSE(lets_through({.kind = Constraint::Kind::kJsonObject}, "{\n  \"a\": 1\n}"));
 }
 
-TEST(JsonWhitespace, APatternOfTheRequestTakesItsPlace) {
+TEST(JsonWhitespace, RequestPatternReplacesTheDefault) {
   for (const char* pattern : {"[ \\n]*", "\\s*", "(\\n *)? ?"}) {
     EXPECT_TRUE(lets_through(spaced(pattern), "{\n  \"a\": 1,\n  \"b\": [\n    1\n  ]\n}")) << pattern;
     EXPECT_TRUE(lets_through(spaced(pattern), R"({"a":1,"b":[]})")) << pattern;

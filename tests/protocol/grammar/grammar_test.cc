@@ -202,7 +202,7 @@ num  ::= "-"? [0-9]{1,3} ("." [0-9]+)?
             "line 1 of the grammar: the end of a literal is missing");
 }
 
-TEST(Grammar, ThinkingStandsBeforeIt) {
+TEST(Grammar, ReasoningMayPrecedeTheReply) {
   Constraint constraint = schema_of(R"({"type": "integer"})");
   constraint.think_open = "<think>";
   constraint.think_close = "</think>";
@@ -222,11 +222,11 @@ TEST(Grammar, CallsOfTools) {
   calls.tools.push_back(
       {.name = "add",
        .before = {"add\", \"arguments\":"},
-       .behind = {"}\n", "</tool_call>"},
+       .after = {"}\n", "</tool_call>"},
        .parameters = *Json::parse(
            R"({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]})")});
   calls.tools.push_back(
-      {.name = "now", .before = {"now\", \"arguments\":"}, .behind = {"}\n", "</tool_call>"}});
+      {.name = "now", .before = {"now\", \"arguments\":"}, .after = {"}\n", "</tool_call>"}});
   const Constraint constraint{.kind = Constraint::Kind::kCalls, .calls = calls};
   EXPECT_TRUE(lets_through(constraint, "add\", \"arguments\": {\"a\": 1}}\n</tool_call>"));
   EXPECT_TRUE(lets_through(constraint, "now\", \"arguments\": {}}\n</tool_call>"));
@@ -243,7 +243,7 @@ TEST(Grammar, CallsOfTools) {
 
 TEST(Grammar, SpecialTokensStandForMarksAlone) {
   CallsConstraint calls;
-  calls.tools.push_back({.name = "f", .before = {"f"}, .behind = {"<call>"}});
+  calls.tools.push_back({.name = "f", .before = {"f"}, .after = {"<call>"}});
   const auto program = compile({.kind = Constraint::Kind::kCalls, .calls = calls});
   ASSERT_TRUE(program.ok());
   ReplyConstraint reply(std::make_shared<MaskMaker>(*program, small_vocabulary()));
@@ -255,7 +255,7 @@ TEST(Grammar, SpecialTokensStandForMarksAlone) {
   EXPECT_TRUE(reply.may_end());
 }
 
-TEST(Grammar, MemoryIsLetGoAndPlacesAreFoundAgain) {
+TEST(Grammar, StatesAreRecomputedAfterCachesAreDropped) {
   Limits little;
   little.matcher_bytes = 40'000;
   const auto program =

@@ -125,7 +125,7 @@ TEST(HostileGrammar, PartsThatMakeNothingAreCounted) {
 }
 
 TEST(HostileGrammar, SchemasThatFanOut) {
-  const auto fan = [](const std::string& keyword, const std::string& before, const std::string& behind) {
+  const auto fan = [](const std::string& keyword, const std::string& before, const std::string& after) {
     std::string text = "{\"$defs\":{";
     for (int level = 0; level < 9; ++level) {
       text += "\"l" + std::to_string(level) + "\":{\"" + keyword + "\":[";
@@ -133,15 +133,15 @@ TEST(HostileGrammar, SchemasThatFanOut) {
         text += std::string(i == 0 ? "" : ",") + "{\"$ref\":\"#/$defs/l" + std::to_string(level + 1) + "\"}";
       text += "]},";
     }
-    return schema_of(text + "\"l9\":{\"minLength\":1}}," + before + "{\"$ref\":\"#/$defs/l0\"}" + behind +
+    return schema_of(text + "\"l9\":{\"minLength\":1}}," + before + "{\"$ref\":\"#/$defs/l0\"}" + after +
                      "}");
   };
-  for (const auto& [before, behind] :
+  for (const auto& [before, after] :
        {std::pair{"\"not\":", ""}, std::pair{"\"properties\":{\"a\":{},\"b\":{}},\"propertyNames\":", ""},
         std::pair{"\"oneOf\":[{\"type\":\"string\"},", "]"},
         std::pair{"\"if\":", ",\"then\":{},\"else\":false"}}) {
     for (const char* keyword : {"allOf", "anyOf", "oneOf"}) {
-      const std::string why = refusal_on_small_stack(fan(keyword, before, behind));
+      const std::string why = refusal_on_small_stack(fan(keyword, before, after));
       // Some are feasible; none may take long, measured in steps.
       EXPECT_TRUE(why.empty() || names_a_limit(why) || why.starts_with("not:") || why.starts_with("oneOf:") ||
                   why.starts_with("propertyNames:"))
@@ -234,7 +234,7 @@ std::string mask_error(const Constraint& constraint, const Limits& limits) {
   }
 }
 
-TEST(HostileGrammar, MasksOfManyPlacesAreBounded) {
+TEST(HostileGrammar, MasksOfManyLocationsAreBounded) {
   std::string without_one = "root ::= ";
   for (int i = 0; i < 2000; ++i) {
     const char letter = static_cast<char>('a' + i % 26);

@@ -114,7 +114,7 @@ TEST(Lark, CommonTerminals) {
                {"/* a **b/ **/#x"}, {"/* a */ */#x", "/**/"});
 }
 
-TEST(Lark, IgnoredTextStandsBetweenTerminals) {
+TEST(Lark, IgnoredTextIsAllowedBetweenTerminals) {
   expect_texts(
       "start: NAME (\",\" NAME)*\nNAME: /[a-z]+/\n%import common.WS\n%ignore WS\n%ignore \"#\" /[^\\n]*/ "
       "\"\\n\"",

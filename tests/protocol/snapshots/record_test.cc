@@ -85,7 +85,7 @@ TEST(SnapshotRecord, EveryFlippedBitIsRefused) {
   }
 }
 
-TEST(SnapshotRecord, RecordsInEachOthersPlaceAreRefused) {
+TEST(SnapshotRecord, SwappedRecordsAreRefused) {
   const SealedSnapshot snapshot, of_others("other tenant"), of_other_tokens("tenant", 5);
   EXPECT_EQ(refusal_of_chunk(snapshot, 0, snapshot.chunk(1)), "misplaced");
   EXPECT_EQ(refusal_of_chunk(snapshot, 3, snapshot.chunk(2)), "misplaced");
@@ -190,7 +190,7 @@ TEST(SnapshotRecord, FieldsThatAreNotKnownOrMissingRefuseAManifest) {
   EXPECT_EQ(refusal_of_contents(snapshot, "{" + all + "}"), "contents") << "its tokens are missing";
 }
 
-TEST(SnapshotManifest, ALargeSlotIsInPiecesBehindThePages) {
+TEST(SnapshotManifest, LargeSlotIsInPiecesAfterThePages) {
   Manifest manifest;
   manifest.kind = SealedSnapshot::kind_of_tests();
   manifest.kind.slot_bytes = 2 * kSlotPiece + 5;

@@ -214,7 +214,7 @@ TEST_F(RedisStoreTest, AFullServerRefusesAndIsReadStill) {
   EXPECT_TRUE(store.read(keys_.folder, FileKind::kChunk, numbered(0), 3u << 20).ok());
 }
 
-TEST_F(RedisStoreTest, AServerThatWasStartedAnewIsFoundAgain) {
+TEST_F(RedisStoreTest, FindsARestartedServer) {
   RedisServer server;
   RedisStore store(settings_for(server.port()), breaker_);
   ASSERT_FALSE(store.prepare());

@@ -54,8 +54,8 @@ TEST_F(SnapshotFolderTest, WhatWasWrittenIsFoundAndNobodyElseCanReadIt) {
 
 TEST_F(SnapshotFolderTest, WhatIsNotThereOrTooLargeIsRefused) {
   const SealedSnapshot snapshot;
-  const auto refusal = [&](std::uint64_t most) {
-    return folder().read(snapshot.keys.folder, FileKind::kManifest, snapshot.id, most).error().why;
+  const auto refusal = [&](std::uint64_t max) {
+    return folder().read(snapshot.keys.folder, FileKind::kManifest, snapshot.id, max).error().why;
   };
   EXPECT_EQ(refusal(100), Refusal::kMissing);
   store(snapshot);
@@ -68,7 +68,7 @@ TEST_F(SnapshotFolderTest, ManyAreReadByAFewThreadsEachOnce) {
   constexpr std::size_t kRecords = 40, kBytes = 300'000;
   std::vector<RecordStore::Wanted> wanted;
   for (std::size_t i = 0; i < kRecords; ++i) {
-    wanted.push_back({.id = id_of(keyed_digest({}, std::to_string(i), {})), .most = kBytes});
+    wanted.push_back({.id = id_of(keyed_digest({}, std::to_string(i), {})), .max = kBytes});
     const std::vector<std::byte> bytes(kBytes - 1000 * (i % 3), static_cast<std::byte>(i));
     ASSERT_FALSE(folder().write(within, FileKind::kChunk, wanted[i].id, bytes));
   }
@@ -175,7 +175,7 @@ TEST_F(SnapshotFolderTest, WhatAKilledProcessLeftGoes) {
   EXPECT_EQ(plan_collection(files, {.now = made + 10'000}).going.size(), 2U);
 }
 
-TEST_F(SnapshotFolderTest, ANameGoesWhenItHasExpiredAndNotForRoom) {
+TEST_F(SnapshotFolderTest, NamesAreDeletedOnExpiryNotForCapacity) {
   const SealedSnapshot snapshot;
   const RecordId& folder_id = snapshot.keys.folder;
   const RecordId& id = snapshot.manifest.references[0];

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <iterator>
 
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "models/files/load_error.h"
 #include "models/model.h"
 #include "tests/temp_dir.h"
@@ -113,7 +113,7 @@ TEST(RandomModel, IsAFunctionOfTheSeed) {
 TEST(RandomModel, EveryNamedShapeIsAModel) {
   for (const NamedShape& named : named_shapes()) {
     EXPECT_NO_THROW(
-        models::ModelConfig::from_hf(models::JsonPlace::parse(config_json(named.shape), "config.json")))
+        models::ModelConfig::from_hf(models::JsonLocation::parse(config_json(named.shape), "config.json")))
         << named.name;
   }
 }

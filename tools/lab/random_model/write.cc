@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "models/arch/config.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tools/lab/random_model/new_file.h"
 #include "tools/lab/random_model/random_blocks.h"
 
@@ -242,7 +242,7 @@ std::string with_fp8(std::string config) {
 std::uint64_t write_random_model(const RandomShape& shape, std::uint64_t seed,
                                  const std::filesystem::path& folder, FolderType type) {
   const std::string text = type == FolderType::kFp8 ? with_fp8(config_json(shape)) : config_json(shape);
-  const ModelConfig config = ModelConfig::from_hf(models::JsonPlace::parse(text, "config.json"));
+  const ModelConfig config = ModelConfig::from_hf(models::JsonLocation::parse(text, "config.json"));
   const std::vector<TensorSpec> specs = specs_in_folder(config);
   std::filesystem::create_directories(folder);
 

@@ -15,7 +15,7 @@
 #include "base/check.h"
 #include "models/arch/config.h"
 #include "models/files/dtype.h"
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 #include "tools/lab/random_model/new_file.h"
 #include "tools/lab/random_model/random_blocks.h"
 
@@ -434,7 +434,7 @@ void write_part(const std::filesystem::path& path, const GgufHeader& header, std
 std::uint64_t write_random_gguf(const RandomShape& shape, const GgufTypes& types, std::uint64_t seed,
                                 const std::filesystem::path& path, std::size_t parts, bool hollow) {
   const ModelConfig config =
-      ModelConfig::from_hf(models::JsonPlace::parse(config_json(shape), "config.json"));
+      ModelConfig::from_hf(models::JsonLocation::parse(config_json(shape), "config.json"));
   const std::vector<InFile> tensors = tensors_of(config, shape, types);
   if (parts < 1 || parts > tensors.size()) throw std::invalid_argument("a part must have a tensor");
   if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());

@@ -1,5 +1,5 @@
 #pragma once
-// SlotBook records the tokens of the last request on each slot, for llama-server's POST
+// SlotRecords records the tokens of the last request on each slot, for llama-server's POST
 // /slots/{id}?action=save. Slots have no memory of their own here: states are found by their tokens. A slot
 // is a number that a client sets in its requests (id_slot, default 0), and belongs to its tenant and
 // cache_salt.
@@ -36,7 +36,7 @@ struct SlotContents {
   TokenList tokens{};  // prompt and first choice of the reply
 };
 
-class SlotBook {
+class SlotRecords {
  public:
   static constexpr std::uint32_t kMaxSlot = 1023;
   static constexpr std::size_t kMaxTenantBytes = 8u << 20;
@@ -66,11 +66,11 @@ class SlotBook {
 
 /// The slot that records a reply's tokens when it is done.
 struct SlotNote {
-  std::shared_ptr<SlotBook> book{};
+  std::shared_ptr<SlotRecords> records{};
   SlotKey key{};
 };
 /// Returns the slot named in the body: id_slot, or llama-server's older slot_id.
-SlotNote slot_note(std::shared_ptr<SlotBook> book, const Json& body, std::string_view tenant);
+SlotNote slot_note(std::shared_ptr<SlotRecords> records, const Json& body, std::string_view tenant);
 
 /// Wraps a reply so that its tokens are recorded in the slot.
 std::unique_ptr<Reply> noted_whole(std::unique_ptr<Reply> reply, SlotNote note);

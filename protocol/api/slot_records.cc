@@ -1,4 +1,4 @@
-#include "protocol/api/slot_book.h"
+#include "protocol/api/slot_records.h"
 
 #include <algorithm>
 #include <utility>
@@ -31,7 +31,7 @@ class NotedReply final : public StreamedReply {
   void done(const Done& event, std::string& out) override {
     if (prompt_ != nullptr) {
       contents_.tokens.insert(contents_.tokens.begin(), prompt_->begin(), prompt_->end());
-      note_.book->put(note_.key, std::move(contents_));
+      note_.records->put(note_.key, std::move(contents_));
     }
     reply_->done(event, out);
   }
@@ -50,19 +50,19 @@ class NotedReply final : public StreamedReply {
 
 }  // namespace
 
-std::size_t SlotBook::size_of(const Entry& entry) {
+std::size_t SlotRecords::size_of(const Entry& entry) {
   const std::size_t bytes =
       sizeof(Entry) + entry.key.owner.salt.size() + entry.contents.tokens.size() * sizeof(TokenId);
   return std::max(bytes, kMinCharge);
 }
 
-std::size_t SlotBook::bytes_of(const std::string& tenant) const {
+std::size_t SlotRecords::bytes_of(const std::string& tenant) const {
   std::size_t bytes = 0;
   for (const Entry& entry : entries_) bytes += entry.key.owner.tenant == tenant ? size_of(entry) : 0;
   return bytes;
 }
 
-void SlotBook::drop_oldest(const std::string* tenant) {
+void SlotRecords::drop_oldest(const std::string* tenant) {
   const auto oldest = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) {
     return tenant == nullptr || entry.key.owner.tenant == *tenant;
   });
@@ -70,7 +70,7 @@ void SlotBook::drop_oldest(const std::string* tenant) {
   entries_.erase(oldest);
 }
 
-void SlotBook::put(const SlotKey& key, SlotContents contents) {
+void SlotRecords::put(const SlotKey& key, SlotContents contents) {
   Entry entry{.key = key, .contents = std::move(contents)};
   const std::size_t bytes = size_of(entry);
   const std::lock_guard lock(mutex_);
@@ -82,7 +82,7 @@ void SlotBook::put(const SlotKey& key, SlotContents contents) {
   bytes_ += bytes;
 }
 
-std::optional<SlotContents> SlotBook::find(const SlotKey& key) const {
+std::optional<SlotContents> SlotRecords::find(const SlotKey& key) const {
   const std::lock_guard lock(mutex_);
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.key == key; });
@@ -90,12 +90,12 @@ std::optional<SlotContents> SlotBook::find(const SlotKey& key) const {
   return found->contents;
 }
 
-std::size_t SlotBook::erase(const SlotKey& key) {
+std::size_t SlotRecords::erase(const SlotKey& key) {
   const std::lock_guard lock(mutex_);
   return take(key);
 }
 
-std::size_t SlotBook::take(const SlotKey& key) {
+std::size_t SlotRecords::take(const SlotKey& key) {
   const auto found =
       std::find_if(entries_.begin(), entries_.end(), [&](const Entry& entry) { return entry.key == key; });
   if (found == entries_.end()) return 0;
@@ -105,14 +105,14 @@ std::size_t SlotBook::take(const SlotKey& key) {
   return tokens;
 }
 
-SlotNote slot_note(std::shared_ptr<SlotBook> book, const Json& body, std::string_view tenant) {
-  SlotNote note{.book = std::move(book), .key = {.owner = {.tenant = std::string(tenant)}}};
+SlotNote slot_note(std::shared_ptr<SlotRecords> records, const Json& body, std::string_view tenant) {
+  SlotNote note{.records = std::move(records), .key = {.owner = {.tenant = std::string(tenant)}}};
   if (!body.is_object()) return note;
   if (const std::string* salt = body.find_string("cache_salt")) note.key.owner.salt = *salt;
   for (const char* name : {"id_slot", "slot_id"}) {
     const Json* slot = body.find(name);
     if (slot == nullptr || !slot->is_int() || slot->as_int() < 0) continue;
-    note.key.slot = static_cast<std::uint32_t>(std::min<std::int64_t>(slot->as_int(), SlotBook::kMaxSlot));
+    note.key.slot = static_cast<std::uint32_t>(std::min<std::int64_t>(slot->as_int(), SlotRecords::kMaxSlot));
     break;
   }
   return note;

@@ -1,4 +1,4 @@
-#include "protocol/chat/system_place.h"
+#include "protocol/chat/system_messages.h"
 
 #include <utility>
 
@@ -64,9 +64,9 @@ bool is_system(const std::string& role) {
 }
 
 /// Processes messages in order and puts each where the template shows it.
-class Placing {
+class SystemMessageArranger {
  public:
-  explicit Placing(const SystemPlaces& places) : places_(places) {}
+  explicit SystemMessageArranger(const SystemMessageSupport& support) : support_(support) {}
 
   void add(Json given) {
     const std::string* role = given.find_string("role");
@@ -78,7 +78,7 @@ class Placing {
     begins_ = false;
     // Tool results directly follow their call.
     if (*role != "tool") flush();
-    if (*role == "user" && reminded_ && !places_.user_after_user) {
+    if (*role == "user" && reminded_ && !support_.user_after_user) {
       if (const std::string* text = given.find_string("content")) return append(*text);
     }
     push(std::move(given));
@@ -92,14 +92,14 @@ class Placing {
   /// Adds a message before any user or assistant message. Merges it with the first for templates that show
   /// only one system message.
   void begin(Json given) {
-    if (out_.size() > 0 && !places_.shows_system) {
+    if (out_.size() > 0 && !support_.shows_system) {
       Json* text = out_.as_array().front().find("content");
       if (text != nullptr && text->is_string()) {
         text->as_string() += "\n\n" + text_of(given);
         return;
       }
     }
-    const bool shown = out_.size() == 0 ? places_.shows_first_developer : places_.shows_developer;
+    const bool shown = out_.size() == 0 ? support_.shows_first_developer : support_.shows_developer;
     if (!shown) given["role"] = "system";
     push(std::move(given));
   }
@@ -107,9 +107,9 @@ class Placing {
   void flush() {
     for (Json& each : std::exchange(late_, {})) {
       const bool is_developer = *each.find_string("role") == "developer";
-      if (is_developer ? places_.shows_developer : places_.shows_system) {
+      if (is_developer ? support_.shows_developer : support_.shows_system) {
         push(std::move(each));
-      } else if (places_.shows_system) {
+      } else if (support_.shows_system) {
         each["role"] = "system";
         push(std::move(each));
       } else {
@@ -124,7 +124,7 @@ class Placing {
     const std::string* role = last == nullptr ? nullptr : last->find_string("role");
     const bool joins =
         role != nullptr && last->find_string("content") != nullptr &&
-        ((*role == "user" && !places_.user_after_user) || (*role == "tool" && !places_.user_after_tool));
+        ((*role == "user" && !support_.user_after_user) || (*role == "tool" && !support_.user_after_tool));
     if (joins) {
       append(reminder);
     } else {
@@ -143,7 +143,7 @@ class Placing {
     reminded_ = false;
   }
 
-  const SystemPlaces& places_;
+  const SystemMessageSupport& support_;
   Json out_ = Json::array();
   Json::Array late_;       // messages since the last position that no tool result can follow
   bool begins_ = true;     // only system messages so far
@@ -152,39 +152,39 @@ class Placing {
 
 }  // namespace
 
-std::optional<SystemInPlace> system_in_place_named(std::string_view name) {
-  if (name == "auto") return SystemInPlace::kAuto;
-  if (name == "user") return SystemInPlace::kUser;
-  if (name == "template") return SystemInPlace::kTemplate;
+std::optional<SystemMessageMode> system_message_mode_named(std::string_view name) {
+  if (name == "auto") return SystemMessageMode::kAuto;
+  if (name == "user") return SystemMessageMode::kUser;
+  if (name == "template") return SystemMessageMode::kTemplate;
   return std::nullopt;
 }
 
-SystemPlaces learn_system_places(const RenderMessages& render, SystemInPlace choice) {
-  if (choice == SystemInPlace::kTemplate) return {.as_given = true};
+SystemMessageSupport learn_system_message_support(const RenderMessages& render, SystemMessageMode choice) {
+  if (choice == SystemMessageMode::kTemplate) return {.as_given = true};
   const Probe probe(render);
   const Json::Array asked{message("user", "a")};
   const Json::Array answered{message("assistant", "b"), message("user", "c")};
   const Json::Array called = tool_loop();
   const bool has_tools = probe.renders(called);
   const auto shows = [&](const char* role) {
-    return choice == SystemInPlace::kAuto && probe.shows(asked, answered, role) &&
+    return choice == SystemMessageMode::kAuto && probe.shows(asked, answered, role) &&
            (!has_tools || probe.shows(called, {message("assistant", "b")}, role));
   };
-  SystemPlaces places;
-  places.shows_system = shows("system");
-  places.shows_developer = shows("developer");
+  SystemMessageSupport support;
+  support.shows_system = shows("system");
+  support.shows_developer = shows("developer");
   const auto first = render({message("developer", kProbeText), message("user", "a")});
-  places.shows_first_developer = first && first->find(kProbeText) != std::string::npos;
-  places.user_after_user = probe.shows(asked, answered, "user");
-  places.user_after_tool = probe.shows(called, {}, "user");
-  return places;
+  support.shows_first_developer = first && first->find(kProbeText) != std::string::npos;
+  support.user_after_user = probe.shows(asked, answered, "user");
+  support.user_after_tool = probe.shows(called, {}, "user");
+  return support;
 }
 
-Json place_system_messages(Json messages, const SystemPlaces& places) {
-  if (places.as_given || !messages.is_array()) return messages;
-  Placing placing(places);
-  for (Json& each : messages.as_array()) placing.add(std::move(each));
-  return placing.take();
+Json arrange_system_messages(Json messages, const SystemMessageSupport& support) {
+  if (support.as_given || !messages.is_array()) return messages;
+  SystemMessageArranger arranger(support);
+  for (Json& each : messages.as_array()) arranger.add(std::move(each));
+  return arranger.take();
 }
 
 }  // namespace reprise::protocol

@@ -1,5 +1,6 @@
 #pragma once
-// Place: the location of a matcher in a program. Stacks: the interned stacks of enclosing rules and values.
+// Location: a position of the matcher in a program. Stacks: the interned stacks of enclosing rules and
+// values.
 
 #include <compare>
 #include <cstdint>
@@ -58,14 +59,14 @@ inline std::uint32_t begun(Phase phase, const JsonSpace& space) {
 ///   kString                  phase: 0 before the quote; a: automaton state or character count, b:
 ///   CharProgress
 ///   kObject, kArray          phase: see Phase; within a key, a and b are like in a string
-struct Place {
+struct Location {
   NodeId node = 0;
   std::uint32_t a = 0;
   std::uint32_t b = 0;
   std::uint32_t phase = 0;
   std::uint32_t stack = 0;
 
-  auto operator<=>(const Place&) const = default;
+  auto operator<=>(const Location&) const = default;
 };
 
 /// Combines a hash with another value.

@@ -1,4 +1,4 @@
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 
 #include <cmath>
 
@@ -7,12 +7,12 @@
 namespace reprise::models {
 namespace {
 
-JsonPlace parse(std::string_view text) {
-  return JsonPlace::parse(text, "config.json");
+JsonLocation parse(std::string_view text) {
+  return JsonLocation::parse(text, "config.json");
 }
 
-TEST(JsonPlace, ReadsEveryKind) {
-  const JsonPlace json =
+TEST(JsonLocation, ReadsEveryKind) {
+  const JsonLocation json =
       parse(R"({"a": 1, "b": 2.5, "c": true, "d": "x\u00e9", "e": [1, 2], "f": {"g": -7}, "h": null})");
   EXPECT_EQ(json.at("a").integer(), 1);
   EXPECT_EQ(json.at("a").number(), 1.0);
@@ -29,11 +29,11 @@ TEST(JsonPlace, ReadsEveryKind) {
   EXPECT_EQ(json.text_or("d", ""), "x\xc3\xa9");
 }
 
-TEST(JsonPlace, ReadsWhatPythonWrites) {
-  const JsonPlace json = parse(
+TEST(JsonLocation, ReadsWhatPythonWrites) {
+  const JsonLocation json = parse(
       R"({"NaN": [NaN, Infinity, -Infinity, "Infinity", "", "a\"NaN"], "big": 1000000000000000019884624838656,
           "Infinity": 12345678901234567890, "neg": -9223372036854775808, "e": 1.5e-7, "min": -1e5, "x": 9223372036854775807})");
-  const JsonPlace list = json.at("NaN");
+  const JsonLocation list = json.at("NaN");
   EXPECT_TRUE(std::isnan(list.at(0).number()));
   EXPECT_EQ(list.at(1).number(), INFINITY);
   EXPECT_EQ(list.at(2).number(), -INFINITY);
@@ -48,8 +48,8 @@ TEST(JsonPlace, ReadsWhatPythonWrites) {
   EXPECT_EQ(json.at("min").number(), -1e5);
 }
 
-TEST(JsonPlace, ErrorsNameFileAndPath) {
-  const JsonPlace json = parse(R"({"text_config": {"hidden_size": "64", "layers": [1, "x"]}})");
+TEST(JsonLocation, ErrorsNameFileAndPath) {
+  const JsonLocation json = parse(R"({"text_config": {"hidden_size": "64", "layers": [1, "x"]}})");
   EXPECT_LOAD_ERROR(json.at("text_config").at("hidden_size").integer(),
                     "config.json: text_config.hidden_size: expected an integer, found a string");
   EXPECT_LOAD_ERROR(json.at("text_config").at("layers").integers(),
@@ -59,7 +59,7 @@ TEST(JsonPlace, ErrorsNameFileAndPath) {
   EXPECT_LOAD_ERROR(json.at("text_config").at("layers").at(2), "has no item 2");
 }
 
-TEST(JsonPlace, RefusesWhatIsNotJson) {
+TEST(JsonLocation, RefusesWhatIsNotJson) {
   for (const char* text :
        {"", "{", "[1,]", "{\"a\" 1}", "nul", "\"", "01", "[1 2]", "{\"a\": \xff}", "\"\xc3\"", "--1",
         "Infinit", "NaNa", "{NaN: 1}", "{\"a\": 1, Infinity: 2}", "1 2", "+1", ".5", "-"}) {
@@ -67,20 +67,20 @@ TEST(JsonPlace, RefusesWhatIsNotJson) {
   }
 }
 
-TEST(JsonPlace, RefusesDuplicateKeys) {
+TEST(JsonLocation, RefusesDuplicateKeys) {
   EXPECT_LOAD_ERROR(parse(R"({"x": {"a": 1, "b": 2, "a": 3}})"),
                     "config.json: invalid JSON: the key 'a' is there twice");
   EXPECT_LOAD_ERROR(parse(R"({"a": 1, "\u0061": 3})"), "is there twice");
 }
 
-TEST(JsonPlace, HasLimits) {
+TEST(JsonLocation, HasLimits) {
   JsonLimits limits = kFileJson;
   limits.bytes = 10;
-  EXPECT_LOAD_ERROR(JsonPlace::parse("[1,2,3,4,5,6]", "f", limits), "the limit is 10");
+  EXPECT_LOAD_ERROR(JsonLocation::parse("[1,2,3,4,5,6]", "f", limits), "the limit is 10");
   limits = {};
   limits.depth = 3;
-  EXPECT_NO_THROW(JsonPlace::parse("[[[1]]]", "f", limits));
-  EXPECT_LOAD_ERROR(JsonPlace::parse("[[[[1]]]]", "f", limits), "nested deeper than 3");
+  EXPECT_NO_THROW(JsonLocation::parse("[[[1]]]", "f", limits));
+  EXPECT_LOAD_ERROR(JsonLocation::parse("[[[[1]]]]", "f", limits), "nested deeper than 3");
   EXPECT_LOAD_ERROR(parse(std::string(100000, '[') + std::string(100000, ']')), "config.json: ");
 }
 

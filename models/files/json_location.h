@@ -2,7 +2,7 @@
 // A JSON value with its file and path, so that errors name both:
 // "config.json: text_config.hidden_size: expected an integer, found a string".
 //
-// A JsonPlace shares ownership of the document and is cheap to copy. Nothing refers to the parsed text.
+// A JsonLocation shares ownership of the document and is cheap to copy. Nothing refers to the parsed text.
 //
 // The parser also accepts what Python's json module writes: NaN, Infinity, -Infinity, and integers of any
 // length (those past 64 bits become floats). It rejects duplicate keys and texts over the limits.
@@ -29,12 +29,13 @@ namespace reprise::models {
 inline constexpr JsonLimits kFileJson{
     .bytes = 64u << 20, .depth = 64, .values = 32u << 20, .members = 16u << 20};
 
-class JsonPlace {
+class JsonLocation {
  public:
   using Kind = Json::Kind;
 
-  static JsonPlace parse(std::string_view text, std::string_view file, const JsonLimits& limits = kFileJson);
-  static JsonPlace read(const std::filesystem::path& path, const JsonLimits& limits = kFileJson);
+  static JsonLocation parse(std::string_view text, std::string_view file,
+                            const JsonLimits& limits = kFileJson);
+  static JsonLocation read(const std::filesystem::path& path, const JsonLimits& limits = kFileJson);
 
   Kind kind() const { return json_->kind(); }
   bool is(Kind kind) const { return this->kind() == kind; }
@@ -46,16 +47,16 @@ class JsonPlace {
 
   // Arrays.
   std::size_t size() const;  // array or object
-  JsonPlace at(std::size_t i) const;
+  JsonLocation at(std::size_t i) const;
   std::vector<std::int64_t> integers() const;
   std::vector<std::string> texts() const;
 
   // Objects.
   bool has(std::string_view key) const { return find(key).has_value(); }
-  std::optional<JsonPlace> find(std::string_view key) const;  // nullopt: absent or null
-  JsonPlace at(std::string_view key) const;                   // throws LoadError: absent or null
-  const std::string& key_at(std::size_t i) const;             // in file order
-  JsonPlace value_at(std::size_t i) const;
+  std::optional<JsonLocation> find(std::string_view key) const;  // nullopt: absent or null
+  JsonLocation at(std::string_view key) const;                   // throws LoadError: absent or null
+  const std::string& key_at(std::size_t i) const;                // in file order
+  JsonLocation value_at(std::size_t i) const;
 
   // Members, or `fallback` if absent.
   std::int64_t integer_or(std::string_view key, std::int64_t fallback) const;
@@ -72,14 +73,14 @@ class JsonPlace {
  private:
   struct Document;
 
-  JsonPlace(std::shared_ptr<const Document> document, const Json* json, std::string path)
+  JsonLocation(std::shared_ptr<const Document> document, const Json* json, std::string path)
       : document_(std::move(document)), json_(json), path_(std::move(path)) {}
 
   void expect(bool is_so, std::string_view wanted) const;
   const Json::Array& array(std::string_view wanted) const;
   const Json::Object& object() const;
-  JsonPlace item(const Json& json, std::size_t i) const;
-  JsonPlace member(const Json& json, std::string_view key) const;
+  JsonLocation item(const Json& json, std::size_t i) const;
+  JsonLocation member(const Json& json, std::string_view key) const;
 
   std::shared_ptr<const Document> document_;
   const Json* json_;

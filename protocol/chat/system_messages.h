@@ -21,17 +21,17 @@
 namespace reprise::protocol {
 
 /// The operator's choice.
-enum class SystemInPlace : std::uint8_t {
+enum class SystemMessageMode : std::uint8_t {
   kAuto,      // as described above
   kUser,      // always as user text
   kTemplate,  // unchanged
 };
 
 /// Parses "auto", "user" or "template"; nullopt for other names.
-std::optional<SystemInPlace> system_in_place_named(std::string_view name);
+std::optional<SystemMessageMode> system_message_mode_named(std::string_view name);
 
 /// How a template treats messages at unusual positions.
-struct SystemPlaces {
+struct SystemMessageSupport {
   bool as_given = false;
   bool shows_system = false;  // after other messages, at its position
   bool shows_developer = false;
@@ -43,10 +43,10 @@ struct SystemPlaces {
 /// Renders messages without a reply's opening; nullopt if the template rejects them.
 using RenderMessages = std::function<std::optional<std::string>(const Json::Array& messages)>;
 
-SystemPlaces learn_system_places(const RenderMessages& render, SystemInPlace choice);
+SystemMessageSupport learn_system_message_support(const RenderMessages& render, SystemMessageMode choice);
 
 /// Returns the messages, which are in template form (template_form()), changed so that this template shows
 /// them.
-Json place_system_messages(Json messages, const SystemPlaces& places);
+Json arrange_system_messages(Json messages, const SystemMessageSupport& support);
 
 }  // namespace reprise::protocol

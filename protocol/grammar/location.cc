@@ -1,4 +1,4 @@
-#include "protocol/grammar/places.h"
+#include "protocol/grammar/location.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ void set_seen(std::vector<std::uint64_t>& seen, std::uint32_t property) {
 }
 
 bool counts(const ObjectSpec& spec) {
-  return spec.least > 0 || spec.most != kUnbounded;
+  return spec.min > 0 || spec.max != kUnbounded;
 }
 
 }  // namespace
@@ -78,11 +78,11 @@ std::uint32_t Stacks::missing(const ObjectSpec& spec, const Members& members, st
 
 bool Stacks::can_add(const ObjectSpec& spec, const Members& members, std::uint32_t property) const {
   if (spec.properties[property].value == kNowhere || is_seen(members.seen, property)) return false;
-  return spec.most == kUnbounded || members.count + missing(spec, members, property) <= spec.most;
+  return spec.max == kUnbounded || members.count + missing(spec, members, property) <= spec.max;
 }
 
 bool Stacks::can_add_other(const ObjectSpec& spec, const Members& members) const {
-  return spec.most == kUnbounded || members.count + 1 + missing(spec, members, kNowhere) <= spec.most;
+  return spec.max == kUnbounded || members.count + 1 + missing(spec, members, kNowhere) <= spec.max;
 }
 
 bool Stacks::can_add_any(const ObjectSpec& spec, const Members& members) const {
@@ -100,21 +100,21 @@ bool Stacks::leads_to_key(const ObjectSpec& spec, const Members& members, std::u
 }
 
 bool Stacks::may_close(const ObjectSpec& spec, const Members& members) const {
-  return members.count >= spec.least && missing(spec, members, kNowhere) == 0;
+  return members.count >= spec.min && missing(spec, members, kNowhere) == 0;
 }
 
 std::uint32_t Stacks::with_property(const ObjectSpec& spec, std::uint32_t members, std::uint32_t property) {
   Members more = members_[members];
   budget_.charge(1 + more.seen.size() / 4);
   set_seen(more.seen, property);
-  if (counts(spec)) more.count = std::min(more.count + 1, spec.most == kUnbounded ? spec.least : kUnbounded);
+  if (counts(spec)) more.count = std::min(more.count + 1, spec.max == kUnbounded ? spec.min : kUnbounded);
   return intern_members(std::move(more));
 }
 
 std::uint32_t Stacks::with_other(const ObjectSpec& spec, std::uint32_t members) {
   if (!counts(spec)) return members;
   Members more = members_[members];
-  more.count = std::min(more.count + 1, spec.most == kUnbounded ? spec.least : kUnbounded);
+  more.count = std::min(more.count + 1, spec.max == kUnbounded ? spec.min : kUnbounded);
   return intern_members(std::move(more));
 }
 

@@ -1,4 +1,4 @@
-#include "models/files/json_place.h"
+#include "models/files/json_location.h"
 
 #include <utility>
 
@@ -7,87 +7,87 @@
 
 namespace reprise::models {
 
-struct JsonPlace::Document {
+struct JsonLocation::Document {
   std::string file;
   Json root;
 };
 
-JsonPlace JsonPlace::parse(std::string_view text, std::string_view file, const JsonLimits& limits) {
+JsonLocation JsonLocation::parse(std::string_view text, std::string_view file, const JsonLimits& limits) {
   Outcome<Json, JsonError> json = Json::parse(text, limits, {.python = true, .unique_keys = true});
   if (!json) throw LoadError(file, "", json.error().message);
   auto document = std::make_shared<Document>(Document{std::string(file), *std::move(json)});
   const Json* root = &document->root;
-  return JsonPlace(std::move(document), root, "");
+  return JsonLocation(std::move(document), root, "");
 }
 
-JsonPlace JsonPlace::read(const std::filesystem::path& path, const JsonLimits& limits) {
+JsonLocation JsonLocation::read(const std::filesystem::path& path, const JsonLimits& limits) {
   const MappedFile file = MappedFile::open(path);
   const std::span<const std::byte> bytes = file.bytes();
   return parse({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, file.path(), limits);
 }
 
-const std::string& JsonPlace::file() const {
+const std::string& JsonLocation::file() const {
   return document_->file;
 }
 
-void JsonPlace::fail(std::string_view reason) const {
+void JsonLocation::fail(std::string_view reason) const {
   throw LoadError(file(), path_, reason);
 }
 
-void JsonPlace::expect(bool is_so, std::string_view wanted) const {
+void JsonLocation::expect(bool is_so, std::string_view wanted) const {
   if (!is_so) fail("expected " + std::string(wanted) + ", found " + json_->kind_name());
 }
 
-std::int64_t JsonPlace::integer() const {
+std::int64_t JsonLocation::integer() const {
   expect(json_->is_int(), "an integer");
   return json_->as_int();
 }
 
-double JsonPlace::number() const {
+double JsonLocation::number() const {
   expect(json_->is_number(), "a number");
   return json_->as_double();
 }
 
-bool JsonPlace::boolean() const {
+bool JsonLocation::boolean() const {
   expect(json_->is_bool(), "true or false");
   return json_->as_bool();
 }
 
-const std::string& JsonPlace::text() const {
+const std::string& JsonLocation::text() const {
   expect(json_->is_string(), "a string");
   return json_->as_string();
 }
 
-const Json::Array& JsonPlace::array(std::string_view wanted) const {
+const Json::Array& JsonLocation::array(std::string_view wanted) const {
   expect(json_->is_array(), wanted);
   return json_->as_array();
 }
 
-const Json::Object& JsonPlace::object() const {
+const Json::Object& JsonLocation::object() const {
   expect(json_->is_object(), "an object");
   return json_->as_object();
 }
 
-std::size_t JsonPlace::size() const {
+std::size_t JsonLocation::size() const {
   expect(json_->is_array() || json_->is_object(), "an array or object");
   return json_->size();
 }
 
-JsonPlace JsonPlace::item(const Json& json, std::size_t i) const {
-  return JsonPlace(document_, &json, path_ + "[" + std::to_string(i) + "]");
+JsonLocation JsonLocation::item(const Json& json, std::size_t i) const {
+  return JsonLocation(document_, &json, path_ + "[" + std::to_string(i) + "]");
 }
 
-JsonPlace JsonPlace::member(const Json& json, std::string_view key) const {
-  return JsonPlace(document_, &json, path_.empty() ? std::string(key) : path_ + "." + std::string(key));
+JsonLocation JsonLocation::member(const Json& json, std::string_view key) const {
+  return JsonLocation(document_, &json, path_.empty() ? std::string(key) : path_ + "." + std::string(key));
 }
 
-JsonPlace JsonPlace::at(std::size_t i) const {
+JsonLocation JsonLocation::at(std::size_t i) const {
   const Json::Array& items = array("an array");
   if (i >= items.size()) fail("has no item " + std::to_string(i));
   return item(items[i], i);
 }
 
-std::vector<std::int64_t> JsonPlace::integers() const {
+std::vector<std::int64_t> JsonLocation::integers() const {
   const Json::Array& items = array("an array of integers");
   std::vector<std::int64_t> out;
   out.reserve(items.size());
@@ -97,7 +97,7 @@ std::vector<std::int64_t> JsonPlace::integers() const {
   return out;
 }
 
-std::vector<std::string> JsonPlace::texts() const {
+std::vector<std::string> JsonLocation::texts() const {
   const Json::Array& items = array("an array of strings");
   std::vector<std::string> out;
   out.reserve(items.size());
@@ -107,47 +107,47 @@ std::vector<std::string> JsonPlace::texts() const {
   return out;
 }
 
-std::optional<JsonPlace> JsonPlace::find(std::string_view key) const {
+std::optional<JsonLocation> JsonLocation::find(std::string_view key) const {
   expect(json_->is_object(), "an object");
   const Json* found = json_->find(key);
   if (found == nullptr || found->is_null()) return std::nullopt;
   return member(*found, key);
 }
 
-JsonPlace JsonPlace::at(std::string_view key) const {
-  std::optional<JsonPlace> found = find(key);
+JsonLocation JsonLocation::at(std::string_view key) const {
+  std::optional<JsonLocation> found = find(key);
   if (!found) member(*json_, key).fail("is missing");
   return *std::move(found);
 }
 
-const std::string& JsonPlace::key_at(std::size_t i) const {
+const std::string& JsonLocation::key_at(std::size_t i) const {
   const Json::Object& members = object();
   if (i >= members.size()) fail("has no member " + std::to_string(i));
   return members[i].key;
 }
 
-JsonPlace JsonPlace::value_at(std::size_t i) const {
+JsonLocation JsonLocation::value_at(std::size_t i) const {
   const std::string& key = key_at(i);
   return member(object()[i].value, key);
 }
 
-std::int64_t JsonPlace::integer_or(std::string_view key, std::int64_t fallback) const {
-  const std::optional<JsonPlace> found = find(key);
+std::int64_t JsonLocation::integer_or(std::string_view key, std::int64_t fallback) const {
+  const std::optional<JsonLocation> found = find(key);
   return found ? found->integer() : fallback;
 }
 
-double JsonPlace::number_or(std::string_view key, double fallback) const {
-  const std::optional<JsonPlace> found = find(key);
+double JsonLocation::number_or(std::string_view key, double fallback) const {
+  const std::optional<JsonLocation> found = find(key);
   return found ? found->number() : fallback;
 }
 
-bool JsonPlace::boolean_or(std::string_view key, bool fallback) const {
-  const std::optional<JsonPlace> found = find(key);
+bool JsonLocation::boolean_or(std::string_view key, bool fallback) const {
+  const std::optional<JsonLocation> found = find(key);
   return found ? found->boolean() : fallback;
 }
 
-std::string JsonPlace::text_or(std::string_view key, std::string_view fallback) const {
-  const std::optional<JsonPlace> found = find(key);
+std::string JsonLocation::text_or(std::string_view key, std::string_view fallback) const {
+  const std::optional<JsonLocation> found = find(key);
   return found ? found->text() : std::string(fallback);
 }
 
