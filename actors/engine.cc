@@ -99,7 +99,7 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     directory->set({std::move(card), nullptr, "is being loaded", spec});
   }
   if (options.cache) spawn_tiers();
-  // It loads the models in the directory.
+  // At its start it loads the models in the directory.
   supervisor =
       system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
                                      .on_failure = runtime::OnFailure::restart(
@@ -171,7 +171,7 @@ Engine::~Engine() {
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
   auto [writer, reader] = runtime::make_stream<Event>(protocol::kEventWindow);
-  const bool ends_trace = !request.origin.trace;  // no caller ends it
+  const bool ends_trace = !request.origin.trace;  // otherwise the caller ends it
   if (ends_trace)
     request.origin.trace =
         traces::RequestTrace(request.origin.id.empty() ? "nameless" : request.origin.id, "asked");

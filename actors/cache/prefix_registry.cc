@@ -111,7 +111,6 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   co_return announced;
 }
 
-// Returns true if the leader reached the position; a lookup then finds the checkpoint, or not.
 Task<bool> PrefixRegistry::follow(Leader leader, runtime::CancelToken gone) {
   const protocol::FlightNumber leading = flights_.number_of(leader.flight);
   Flight* flight = flights_.find(leading);
@@ -369,7 +368,7 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
     latest_ = inserted.entry;  // only now: if adoption fails, the previous one must still be protected
     tier_.offer(taken, origin);
     co_return true;
-  }  // else its place says why it is not there
+  }  // otherwise the entry was removed, and its tombstone has the reason
   co_return false;
 }
 

@@ -150,7 +150,7 @@ PrefixTree::Node* PrefixTree::trim() {
   return nullptr;
 }
 
-// -- what nodes carry
+// -- items of nodes
 
 void PrefixTree::set_entry(Node* node, std::uint64_t entry) {
   REPRISE_CHECK(node->entry_ == 0 && entry != 0, "a node was given a second entry, or an empty one");
@@ -306,7 +306,7 @@ PrefixTree::Node* PrefixTree::split(Node* node, std::uint32_t depth, Stamp stamp
   return upper;
 }
 
-// Prepends its tokens to its only child's edge and removes the node.
+// Prepends the node's edge to its only child's edge and removes the node.
 void PrefixTree::merge(Node* node) {
   Node* child = node->children_.any();
   std::vector<TokenId> edge;

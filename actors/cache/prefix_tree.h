@@ -212,7 +212,7 @@ class PrefixTree {
   std::uint64_t tokens() const { return tokens_; }
   std::uint64_t nodes() const { return nodes_; }  // including roots
 
-  // -- what nodes carry
+  // -- items of nodes
 
   /// Removes a tombstone. Requires: the node has no entry.
   void set_entry(Node* node, std::uint64_t entry);

@@ -14,7 +14,7 @@ using protocol::OpenSequence;
 using protocol::Priority;
 using OpenResult = protocol::JobResult<protocol::Opened>;
 
-// -- the order of those that wait
+// -- order of waiting requests
 
 namespace {
 
@@ -53,7 +53,7 @@ Admission::Admission(DeviceState& state, MemoryReclaimer& memory, WorkerFigures&
                      const AdmissionLimits& limits)
     : state_(state), memory_(memory), figures_(figures), limits_(limits) {}
 
-// -- prices
+// -- costs
 
 std::uint64_t Admission::price_of(const StateTable& table, const OpenSequence& job, std::uint64_t tokens,
                                   std::uint64_t shared) {
@@ -117,9 +117,9 @@ void Admission::apply(OpenSequence job, Reply reply, Time now) {
   const std::uint64_t price = price_of(*table, job, tokens_of(job, job.max_tokens), 0);
   if (const std::uint64_t most = share_of(job); price > most) {
     return reply.answer(OpenResult(JobError{
-        JobFault::kNeverFits,
-        "the request needs " + std::to_string(price) + " bytes of memory for its state; the limit is " +
-            std::to_string(most) + (most < state_.budget().limit() ? " (the share of its tenant)" : "")}));
+        JobFault::kNeverFits, "the request needs " + std::to_string(price) +
+                                  " bytes of memory for its state; the limit is " + std::to_string(most) +
+                                  (most < state_.budget().limit() ? " (the share of its tenant)" : "")}));
   }
   if (waiting_.size() >= limits_.waiting) {
     return reply.answer(OpenResult(JobError{JobFault::kBusy, "too many requests wait for the device"}));

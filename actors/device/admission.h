@@ -82,7 +82,7 @@ class Admission {
     Reply reply;
     std::uint64_t arrival = 0;
     Time since{};
-    std::uint32_t passed = 0;  // times that another was admitted first
+    std::uint32_t passed = 0;  // number of later requests admitted before it
     bool was_short = false;
   };
 

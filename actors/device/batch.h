@@ -5,7 +5,7 @@
 // - Of the prefill tokens, the oldest prefill gets at most half. The rest goes by priority, then to the
 //   prefill with the fewest tokens left, so that short prompts do not wait for long ones; what remains goes
 //   to the oldest. If only one slice fits, the oldest and the first of the others alternate.
-// - Slices are shorter beside decoding sequences, to bound inter-token latency.
+// - Slices are shorter in steps with decoding sequences, to bound inter-token latency.
 // - Idle work runs only if nothing else does.
 // - With `gather_from` or more decoding sequences, prefills that together fill less than a step run in every
 //   second step only, unless one has high priority: on a GPU any prefill prolongs a step.

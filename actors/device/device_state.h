@@ -194,7 +194,7 @@ struct SequenceRun {
   /// Forgets the decoding that the prefill carries, and ends its stream.
   void drop_carried_decode();
 
-  /// Ends the current work and answers all who wait for it with `error`.
+  /// Ends the current work and answers all jobs that wait for it with `error`.
   void end_work(const protocol::JobError& error);
 };
 

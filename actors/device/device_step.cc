@@ -90,7 +90,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   const auto found = table.sequences().find(slice.key);
   if (found == table.sequences().end()) return;
   SequenceRun& run = found->second;
-  if (!run.state || run.phase == Phase::kIdle) return;  // preempted to make room for an earlier slice
+  if (!run.state || run.phase == Phase::kIdle) return;  // preempted for an earlier slice
   const std::uint32_t at = run.held_tokens();
   std::uint32_t end = at + slice.tokens;
   const std::uint64_t places = run.state->stored() + slice.tokens;
@@ -282,8 +282,8 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
   end_prefill(*table_, run);
 }
 
-// Ends a prefill whose tokens are all computed and begins the decoding that it carries. Answers later if the prompt must wait for memory to be
-// compacted.
+// Ends a prefill whose tokens are all computed and begins the decoding that it carries. If the prompt waits
+// for memory to be compacted, does nothing yet.
 void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   if (run.compaction_is_due()) compaction_.compact(table, run);
   if (run.phase != Phase::kPrefill || run.compaction_is_due()) return;

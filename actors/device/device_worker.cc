@@ -24,8 +24,8 @@ std::chrono::steady_clock::time_point now() {
   return std::chrono::steady_clock::now();
 }
 
-// A registry that restarts or is far behind must not delay all who wait for memory. Its later drops still
-// count.
+// A registry that restarts or is overloaded must not delay all jobs that wait for memory. Drops that it sends
+// later still count.
 constexpr std::chrono::seconds kReclaimDeadline{5};
 
 std::int64_t now_ns() {
@@ -470,7 +470,7 @@ void DeviceWorker::fail_all() {
   }
 }
 
-// -- looking at it
+// -- inspection
 
 protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
   return {.limit_bytes = state_.budget().limit(),

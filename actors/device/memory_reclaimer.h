@@ -6,7 +6,7 @@
 // sequences are preempted: idle work is canceled first, then the youngest sequence that is younger than the
 // needy one is preempted. A preempted state is dropped, or copied to a swap of bounded size if the device
 // cannot recompute it bit for bit, and returns when there is memory. A sequence with a compacted prompt is
-// preempted only if the swap has room for it. If nothing can be freed, the search records until the next
+// preempted only if it fits the swap. If nothing can be freed, the search records until the next
 // round that a job is short.
 //
 // relieve() asks for memory ahead of need, so that requests find it free. It expects as many sequences as
@@ -38,9 +38,9 @@ struct MemoryRules {
 /// Decides when the device's memory is so full that fewer checkpoints are kept: every second of a prompt's
 /// spaced positions, and none inside replies.
 ///
-/// The load is the bytes in use and those reserved by running sequences. The mark is passed upwards at once
-/// and downwards only 5 points below, so that one snapshot does not toggle it. A mark of 100 is never
-/// reached.
+/// The load is the bytes in use and those reserved by running sequences. The state turns
+/// on above the mark and off 5 points below it, so that one snapshot does not toggle it. A mark of 100 is
+/// never reached.
 class MemoryPressure {
  public:
   explicit MemoryPressure(std::uint32_t choosy_percent) : mark_(choosy_percent) {}
@@ -137,7 +137,7 @@ class MemoryReclaimer {
   /// Adds an admission to the demand estimate.
   void admitted(std::uint64_t price, RecentDemand::Time now) { demand_.admitted(price, now); }
 
-  // -- rounds: each lets every waiting job search once
+  // -- rounds: in each, every waiting job searches once
 
   void begin_round() { somebody_is_short_ = false; }
   bool somebody_is_short() const { return somebody_is_short_; }

@@ -128,7 +128,7 @@ RequestFailure PromptRun::settle_budget(Computation& computation) const {
   return std::nullopt;
 }
 
-// -- into a sequence
+// -- opening a sequence
 
 Task<RequestFailure> PromptRun::enter(Computation& computation, protocol::Priority priority) {
   computation.report.prompt_tokens = static_cast<std::uint32_t>(computation.tokens->size());

@@ -133,7 +133,7 @@ std::vector<TokenId> tokens_with(const models::Tokenizer& tokenizer, const std::
   return found;
 }
 
-// Adds biases that depend on the vocabulary.
+// Adds the logit biases that depend on the vocabulary.
 void add_biases(const protocol::GenerateRequest& request, const ServedModel& model,
                 SamplingParams& sampling) {
   for (const protocol::TextBias& bias : request.rules.text_bias) {
@@ -326,7 +326,7 @@ class Preparation {
   const std::string prompt_field_;          // request member that has the prompt, for errors
   const TokenId vocab_;
   PreparedPrompt prepared_{};
-  std::string text_{};  // of the prompt; empty: it has none
+  std::string text_{};  // text of the prompt; empty: none
   TokenList tokens_{};
 };
 
@@ -382,7 +382,7 @@ Preparation::Step Preparation::check_tokens() const {
 
 void Preparation::limit_reply() {
   std::uint64_t room = model_.arch.context - tokens_.size();
-  // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its price.
+  // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its cost.
   const std::uint64_t most = model_.max_tokens(request_.n > 1);
   if (!request_.max_tokens) room = most > tokens_.size() ? std::min(room, most - tokens_.size()) : 1;
   const std::uint64_t usual = request_.rules.unlimited ? room : model_.limits.max_tokens.value_or(room);

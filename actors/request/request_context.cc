@@ -23,8 +23,7 @@ RequestFailure RequestContext::failure_of(const protocol::JobError& error) const
   if (error.kind == JobFault::kNoAnswer) return unanswered(error.no_answer, error.message);
   ServiceError failure = protocol::request_error(error);
   const bool is_lost = error.kind == JobFault::kUnknown || error.kind == JobFault::kDeviceFailed;
-  if (is_lost && !lost_why.empty())
-    failure.message = lost_why;  // the reason that it was told is more specific
+  if (is_lost && !lost_why.empty()) failure.message = lost_why;  // the reason in ModelLost is more specific
   return failure;
 }
 

@@ -1,4 +1,4 @@
-// Batches: each rule by example, and all rules on random sets.
+// plan_batch(): each rule by example, and all rules on random sets.
 
 #include "actors/device/batch.h"
 

@@ -1,4 +1,4 @@
-// A step without a device: its contents and its results.
+// DeviceStep without a device: the contents and the results of steps.
 
 #include "actors/cache/checkpoint_plan.h"
 #include "tests/actors/worker_parts.h"
@@ -192,7 +192,7 @@ class CarriedDecodeTest : public DeviceStepTest {
     auto reply = box.reply();
     return begin_prefill(parts.table, run, job, reply);
   }
-  /// Computes all steps of the prompt but the last, and builds that.
+  /// Computes all steps of the prompt but the last, and builds the last.
   static void build_last_step(WorkerParts& parts) {
     ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
     EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "only the last slice samples";

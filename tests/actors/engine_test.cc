@@ -1,4 +1,4 @@
-// The engine as its users see it: what is restored, and that restoring does not change answers.
+// The engine through its public interface: the tokens restored, and equal answers with and without the cache.
 
 #include "tests/actors/engine_harness.h"
 

@@ -1,4 +1,4 @@
-// Flights and the states that prove wrong while they compute.
+// Flights, and states that prove wrong while flights are computing.
 
 #include "actors/cache/flights.h"
 

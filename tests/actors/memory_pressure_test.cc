@@ -1,4 +1,4 @@
-// Rising memory use: marks with slack, reclaims ahead of need, skipped checkpoints, and the number of waiting
+// Rising memory use: hysteresis of the mark, reclaims ahead of need, skipped checkpoints, and the number of waiting
 // requests.
 
 #include "actors/device/memory_reclaimer.h"
@@ -9,7 +9,7 @@ namespace {
 
 using protocol::Origin;
 
-constexpr std::uint64_t kSequenceBytes = kSlotBytes + 2 * kPageBytes;  // what a sequence of two pages takes
+constexpr std::uint64_t kSequenceBytes = kSlotBytes + 2 * kPageBytes;  // a sequence of two pages
 constexpr std::uint32_t kSequenceTokens = 2 * gpu::kPageTokens;
 
 TEST(MemoryPressure, AMarkIsPassedUpwardsAtOnceAndDownwardsALittleBelow) {
@@ -70,7 +70,8 @@ TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHear
   EXPECT_EQ(parts.ahead_of_need.size(), 2U);
 }
 
-/// What is asked back in a memory for so many sequences, where four have been open at once, have gone, and one would fit.
+/// Returns the bytes reclaimed ahead of need in memory for that many sequences, after four were open at once
+/// and have ended, while memory for one is free.
 std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const MemoryRules& rules = {}) {
   WorkerParts parts({.limit = sequences * kSequenceBytes, .memory = rules});
   std::vector<protocol::SequenceId> open;
@@ -79,7 +80,7 @@ std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const
   parts.memory.relieve();
   EXPECT_TRUE(parts.ahead_of_need.empty()) << "one more may come";
   for (const protocol::SequenceId id : open) parts.table.close(id);
-  EXPECT_TRUE(parts.state.budget().take(4 * kSequenceBytes));  // what their snapshots keep
+  EXPECT_TRUE(parts.state.budget().take(4 * kSequenceBytes));  // held by their snapshots
   parts.memory.relieve();
   return parts.ahead_of_need;
 }
@@ -99,7 +100,8 @@ TEST(MemoryPressure, NothingGoesAheadOfNeedWhereThatIsTurnedOff) {
   EXPECT_TRUE(asked_back_behind_four(96, {.evicts_ahead = false}).empty());
 }
 
-/// What is asked back where four that came so long after each other are open, and there is room for three.
+/// Returns the bytes reclaimed ahead of need while four sequences are open that arrived `apart`, and memory
+/// for three is free.
 std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart) {
   WorkerParts parts({.limit = 96 * kSequenceBytes});
   AnswerBox<JobResult<protocol::Opened>> opened[4];

@@ -217,7 +217,7 @@ TEST_F(SupervisorContract, ARegistryThatFailedIsBoundAgain) {
   const auto announced = model->registry.ask_blocking(
       protocol::Announce{.flight = 1, .name_space = "", .prompt = share_tokens(TokenList(10, 1))}, 20s);
   ASSERT_TRUE(announced.ok());
-  EXPECT_TRUE(eventually([&] {  // it has the model's generation again
+  EXPECT_TRUE(eventually([&] {  // once it knows the new generation
     const auto found = model->registry.ask_blocking(
         protocol::Lookup{.flight = 1, .sequence = {.generation = model->arch.arch.generation, .number = 1}},
         20s);

@@ -1,4 +1,4 @@
-// What a lookup restores, and its reasons for the rest.
+// Lookups: the tokens that they restore, and the reasons for misses.
 #include "tests/actors/cache_fixture.h"
 
 namespace reprise::actors {

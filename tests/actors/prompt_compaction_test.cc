@@ -1,4 +1,4 @@
-// A prompt with a KV budget in the worker's parts: its cost, when it is compacted, and what follows.
+// A prompt with a KV budget in the worker's parts: its cost, its compaction, and the work after it.
 
 #include "tests/actors/worker_parts.h"
 

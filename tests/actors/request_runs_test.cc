@@ -28,7 +28,7 @@ struct Runs {
   IdleWork idle{request, prompt, reply};
 };
 
-/// What a test reads after the runs have ended.
+/// Results that a test reads after the runs have ended.
 struct Ended {
   RequestFailure failure;
   protocol::CacheReport report;

@@ -1,4 +1,4 @@
-// Taking and restoring snapshots: what waits, what is skipped, what is dropped.
+// Taking and restoring snapshots: waits for memory, skipped checkpoints, dropped snapshots.
 
 #include "tests/actors/worker_parts.h"
 #include "tools/reliability/state_faults.h"

@@ -1,4 +1,4 @@
-// Ownership and lifetime of snapshots; outdated IDs; what remains when a model fails.
+// Ownership and lifetime of snapshots, outdated ids, and tables of failed models.
 
 #include "tests/actors/worker_parts.h"
 

@@ -106,7 +106,7 @@ TEST_P(StructuredOutputTest, TheSameSeedGivesTheSameReply) {
   EXPECT_EQ(harness_->ask(with(true)).choices, cold.choices) << "restored";
   std::vector<runtime::StreamReader<protocol::Event>> together;
   for (int i = 0; i < 4; ++i) together.push_back(harness_->engine().generate(with(i % 2 == 0)));
-  // And next to one without a constraint.
+  // Together with a reply without a constraint.
   protocol::GenerateRequest plain = request({}, 5);
   plain.max_tokens = 40;
   together.push_back(harness_->engine().generate(plain));

@@ -1,4 +1,4 @@
-// What a registry asks of the tiers below, and for how long it waits.
+// TierClient: the states that it requests from lower tiers, and the bound on its waits.
 
 #include "actors/cache/tier_client.h"
 
