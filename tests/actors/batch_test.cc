@@ -59,13 +59,13 @@ TEST(Batch, ShortPromptsAreGatheredBesideManyDecoders) {
   EXPECT_EQ(plan(std::vector{able[0]}, limits, 1).size(), 1U);
 }
 
-TEST(Batch, AShortPromptDoesNotStandBehindALongOne) {
+TEST(Batch, ShortPromptsDoNotWaitForALongOne) {
   const BatchLimits limits{.tokens = 100};
   const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 30, 2)};
   EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{1, false, 70}, {2, false, 30}}));
 }
 
-TEST(Batch, NorBehindManyLongOnes) {
+TEST(Batch, ShortPromptsDoNotWaitForManyLongOnes) {
   const BatchLimits limits{.tokens = 100};
   const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 9'000, 2),
                                       prefill(3, 0, 8'000, 3), prefill(4, 0, 30, 4)};

@@ -62,7 +62,7 @@ TEST(CheckpointRules, SpacedOnesHaveAnEighthOfTheMemory) {
   EXPECT_EQ(spaced(10, 8 * 10 * 1'000), 24U);
 }
 
-TEST(CheckpointPlan, RepliesHaveSoManyOnesAtMost) {
+TEST(CheckpointPlan, CheckpointsInsideRepliesAreLimited) {
   CheckpointRules rules{.grid = 4, .min_tokens = 64, .reply_every = 30, .max_in_reply = 3};
   const auto places = [&](std::uint32_t restored, std::uint32_t end) {
     std::vector<std::uint32_t> at;
@@ -79,7 +79,7 @@ TEST(CheckpointPlan, RepliesHaveSoManyOnesAtMost) {
   EXPECT_TRUE(places(0, 120).empty());
 }
 
-TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
+TEST(CheckpointPlan, SpacedPositionsLoseAtMostAQuarter) {
   const CheckpointRules rules{.max_spaced = 1000};
   const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
   ASSERT_FALSE(places.empty());
@@ -91,7 +91,7 @@ TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
   EXPECT_TRUE(spaced_places(256, rules).empty());
 }
 
-TEST(CheckpointPlan, FewerPlacesAreSpreadWider) {
+TEST(CheckpointPlan, FewerSpacedPositionsAreFartherApart) {
   const CheckpointRules rules{.max_spaced = 4};
   const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
   EXPECT_LE(places.size(), 4U);
@@ -99,7 +99,7 @@ TEST(CheckpointPlan, FewerPlacesAreSpreadWider) {
   EXPECT_TRUE(spaced_places(100'000, {.max_spaced = 0}).empty());
 }
 
-TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
+TEST(CheckpointPlan, HasEachOriginsPositionsOnce) {
   const Tokens prompt(1000, 5);
   const MessageBorders borders{
       .first_user = 100, .last_user = 700, .after_last_user = 900, .last_opener = 990};
@@ -115,7 +115,7 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
       << "behind what was restored";
 }
 
-TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
+TEST(CheckpointPlan, PromptEndIsAtMostMaxRestored) {
   const Tokens prompt(200, 5);
   const CheckpointRules whole{.max_restored = 168};
   const std::vector<PlannedCheckpoint> expected = {{168, Origin::kPromptEnd}};
@@ -125,7 +125,7 @@ TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
   EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, {.any_token = true, .max_restored = 168}), cut);
 }
 
-TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
+TEST(CheckpointPlan, ToolResultEndGetsItsOwnCheckpoint) {
   const Tokens prompt(250, 5);
   const MessageBorders borders{
       .first_user = 100, .last_user = 150, .after_last_user = 170, .last_opener = 240, .behind_tool = true};
@@ -137,7 +137,7 @@ TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
                                             {249, Origin::kPromptEnd}}));
 }
 
-TEST(CheckpointPlan, BreakpointsStandBesideTheOthers) {
+TEST(CheckpointPlan, BreakpointsAddCheckpointsWithTheirTtl) {
   using std::chrono::seconds;
   const Tokens prompt(200, 5);
   MessageBorders borders;
@@ -174,7 +174,7 @@ TEST(CheckpointPlan, KeepsToTheGrid) {
                       {64, Origin::kSystem}, {128, Origin::kHistory}, {192, Origin::kPromptEnd}}));
 }
 
-TEST(CheckpointPlan, OnePlaceIsEnoughWhereStatesCanBeCut) {
+TEST(CheckpointPlan, CuttableStatesNeedOnlyThePromptEnd) {
   const Tokens prompt(1000, 5);
   MessageBorders borders;
   borders.first_user = 70;

@@ -61,7 +61,7 @@ TEST_P(ChoicesTest, InAMemoryThatIsFullOfSnapshots) {
   expect_nothing_held(harness);
 }
 
-TEST_P(ChoicesTest, GrowAsThereIsRoomAndFitTheMemoryForOne) {
+TEST_P(ChoicesTest, ChoicesNeedMemoryForOneAndUseMore) {
   EngineHarness roomy(options(256 << 20));
   const TokenList prompt = random_tokens(300, 5);
   const Reply all = roomy.ask(several(prompt, 16, 3));
@@ -78,7 +78,7 @@ TEST_P(ChoicesTest, GrowAsThereIsRoomAndFitTheMemoryForOne) {
   expect_nothing_held(wider);
 }
 
-TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
+TEST_P(ChoicesTest, RequestThatNeverFitsIsRefusedAtOnce) {
   EngineHarness roomy(options(256 << 20));
   const std::uint64_t one = price(roomy, 1000);
   EngineHarness harness(options(one + one / 10));
@@ -92,7 +92,7 @@ TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
 }
 
 // A request with hundreds of choices must not delay another client's single one.
-TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
+TEST_P(ChoicesTest, ManyChoicesDoNotDelayAnotherClient) {
   EngineOptions wish = options(64 << 20);
   wish.worker.max_sequences = 8;
   EngineHarness harness(wish);

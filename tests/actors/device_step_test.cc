@@ -28,7 +28,7 @@ class DeviceStepTest : public testing::Test {
   }
 };
 
-TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
+TEST_F(DeviceStepTest, PrefillStopsAtCheckpointsAndEndsWithLogits) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -48,7 +48,7 @@ TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
   EXPECT_EQ(parts.reports[1].plan->flight, 1U);
 }
 
-TEST_F(DeviceStepTest, APrefillTellsOfEachSliceThatHasCredit) {
+TEST_F(DeviceStepTest, PrefillReportsProgressWhileThereIsCredit) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -78,7 +78,7 @@ constexpr models::ModelRules kExportingRules{.grid = 64,
                                              .exports_slots = true,
                                              .computes_aside = true};
 
-TEST_F(DeviceStepTest, APrefillPassesItsCheckpointsWhereTheModelWritesStatesOnTheWay) {
+TEST_F(DeviceStepTest, SlicePassesCheckpointsIfModelExportsStates) {
   WorkerParts parts({.rules = kExportingRules});
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -110,7 +110,7 @@ TEST_F(DeviceStepTest, APrefillPassesItsCheckpointsWhereTheModelWritesStatesOnTh
   }
 }
 
-TEST_F(DeviceStepTest, AStepEndsAtACheckpointWhoseMemoryIsOnTheWay) {
+TEST_F(DeviceStepTest, StepEndsAtCheckpointAwaitingAReclaim) {
   WorkerParts parts({.limit = 2 * kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -130,7 +130,7 @@ TEST_F(DeviceStepTest, AStepEndsAtACheckpointWhoseMemoryIsOnTheWay) {
   EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 1U);
 }
 
-TEST_F(DeviceStepTest, PlacesWithoutRoomArePassedAndTold) {
+TEST_F(DeviceStepTest, CheckpointsWithoutMemoryAreSkippedAndReported) {
   WorkerParts parts({.limit = kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
   SequenceRun& run = parts.open();
   ASSERT_EQ(parts.memory.find({.bytes = 1 << 20}), Availability::kComing);
@@ -144,7 +144,7 @@ TEST_F(DeviceStepTest, PlacesWithoutRoomArePassedAndTold) {
   EXPECT_EQ(prefilled.answer()->reported, 2U);
 }
 
-TEST_F(DeviceStepTest, StatesOnTheWayThatAreNotFiniteAreNotKept) {
+TEST_F(DeviceStepTest, NonFiniteExportedStatesAreNotKept) {
   for (const std::uint64_t slot_bytes : {kSlotBytes, std::uint64_t{0}}) {
     WorkerParts parts({.rules = kExportingRules, .slot_bytes = slot_bytes});
     SequenceRun& run = parts.open();
@@ -158,7 +158,7 @@ TEST_F(DeviceStepTest, StatesOnTheWayThatAreNotFiniteAreNotKept) {
   }
 }
 
-TEST_F(DeviceStepTest, WhatAStepPassesGoesWithASequenceThatIsClosedInIt) {
+TEST_F(DeviceStepTest, ClosingDropsCheckpointsPassedInTheStep) {
   WorkerParts parts({.rules = kExportingRules});
   SequenceRun& run = parts.open();
   const std::uint64_t before = parts.state.budget().used() - kSlotBytes;
@@ -357,7 +357,7 @@ TEST_F(CarriedDecodeTest, RefusesInvalidSamplingBeforeThePrefill) {
   EXPECT_EQ(run.phase, Phase::kIdle);
 }
 
-TEST_F(DeviceStepTest, StepsOfALongPromptWithTheCheckpointsThatItIsGiven) {
+TEST_F(DeviceStepTest, ExportingModelsNeedFewerStepsForLongPrompts) {
   // As planned for a GPU, whose steps have 2,048 tokens.
   std::vector<std::uint32_t> places;
   const TokenList prompt(8192, 1);
@@ -378,7 +378,7 @@ TEST_F(DeviceStepTest, StepsOfALongPromptWithTheCheckpointsThatItIsGiven) {
   EXPECT_EQ(steps_by(kExportingRules), 4U);
 }
 
-TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
+TEST_F(DeviceStepTest, InvalidPrefillsAreRefused) {
   WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open(64);
   const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
@@ -400,7 +400,7 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
       << "what it holds already is not taken again";
 }
 
-TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
+TEST_F(DeviceStepTest, CheckpointsCanBeAddedOnlyAheadOfThePrefill) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   run.prompt.reset();
@@ -419,7 +419,7 @@ TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
   EXPECT_EQ(parts.table.snapshots().size(), 3U);
 }
 
-TEST_F(DeviceStepTest, APrefillThatIsLeftOffEndsAtTheNextPlaceWithACheckpoint) {
+TEST_F(DeviceStepTest, LeaveOffEndsPrefillAtNextGridPosition) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   EXPECT_FALSE(leave_off(parts.table, run)) << "nothing is computed";
@@ -451,7 +451,7 @@ TEST_F(DeviceStepTest, LogitsThatAreNotFiniteFailThePrefill) {
   EXPECT_FALSE(parts.reports[0].healthy);
 }
 
-TEST_F(DeviceStepTest, WhoFindsNoPagesIsLeftOut) {
+TEST_F(DeviceStepTest, SequenceWithoutPagesIsLeftOutOfTheStep) {
   WorkerParts parts({.limit = 2 * kSlotBytes + kPageBytes});
   SequenceRun& first = parts.open();
   SequenceRun& second = parts.open();
@@ -480,7 +480,7 @@ TEST_F(DeviceStepTest, ASequenceThatIsClosedInAStepGoesWithIt) {
   EXPECT_EQ(parts.state.budget().used(), 0U);
 }
 
-TEST_F(DeviceStepTest, TokensAreDecodedUntilTheLastOneAndAtTheReadersPace) {
+TEST_F(DeviceStepTest, DecodingKeepsToTheReadersCreditAndMaxTokens) {
   WorkerParts parts;
   SequenceRun& run = parts.open(10);
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(2);

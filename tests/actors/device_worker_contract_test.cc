@@ -62,7 +62,7 @@ TEST_F(DeviceWorkerContract, AfterARestoreThatFailedTheSequenceCanBeUsed) {
   EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(90), 5));
 }
 
-TEST_F(DeviceWorkerContract, ARawSnapshotIsItsSequencesAlone) {
+TEST_F(DeviceWorkerContract, RawSnapshotIsNotAdoptedAndEndsWithSequence) {
   start();
   const Open sequence = open();
   prefill(sequence, 50);
@@ -75,7 +75,7 @@ TEST_F(DeviceWorkerContract, ARawSnapshotIsItsSequencesAlone) {
   EXPECT_EQ(memory().snapshots, 0U);
 }
 
-TEST_F(DeviceWorkerContract, ARegistryThatBeginsAnewDropsWhatWasAdoptedAndNoMore) {
+TEST_F(DeviceWorkerContract, DropAdoptedKeepsSnapshotsOfSequences) {
   start();
   adopted(64);
   const Open sequence = open();
@@ -87,7 +87,7 @@ TEST_F(DeviceWorkerContract, ARegistryThatBeginsAnewDropsWhatWasAdoptedAndNoMore
   EXPECT_TRUE(ask(protocol::AdoptKvSnapshot{.snapshot = owned, .budget_bytes = 1 << 20})->done);
 }
 
-TEST_F(DeviceWorkerContract, AdoptionTellsWhatStandsInTheWay) {
+TEST_F(DeviceWorkerContract, RefusedAdoptionReportsTheMissingBytes) {
   start();
   const Open sequence = open();
   prefill(sequence, 64);
@@ -101,7 +101,7 @@ TEST_F(DeviceWorkerContract, AdoptionTellsWhatStandsInTheWay) {
 
 // -- generations
 
-TEST_F(DeviceWorkerContract, AModelThatIsLoadedHoldsUpNobody) {
+TEST_F(DeviceWorkerContract, LoadingAModelDoesNotBlockOthers) {
   start();
   control_->hold_loads = true;
   auto second = ask_meanwhile(protocol::LoadArch{.path = "none"});
@@ -150,7 +150,7 @@ TEST_F(DeviceWorkerContract, DropArchEndsAllIdsOfItsGeneration) {
   EXPECT_EQ(memory().sequences, 1U) << "a close of the past closes nothing of today";
 }
 
-TEST_F(DeviceWorkerContract, UnloadingAnswersWhoeverWaits) {
+TEST_F(DeviceWorkerContract, UnloadingAnswersWaitingRequests) {
   start(kSlot + kPage);
   open(64);
   auto waiting = ask_meanwhile(wish(64));
@@ -161,7 +161,7 @@ TEST_F(DeviceWorkerContract, UnloadingAnswersWhoeverWaits) {
 
 // -- faults
 
-TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheSame) {
+TEST_F(DeviceWorkerContract, FailedStepFailsAllJobsButAnswersDrops) {
   start();
   const protocol::SnapshotId before = adopted(64);
   const Open bystander = open();
@@ -189,7 +189,7 @@ TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheS
 
 // -- checkpoints
 
-TEST_F(DeviceWorkerContract, CheckpointsAreReportedToTheRegistryInOrderWithTheirPlan) {
+TEST_F(DeviceWorkerContract, CheckpointsAreReportedInOrderWithTheirPlan) {
   start();
   const Open sequence = open();
   const auto prefilled = ask(prefill_of(sequence, 120, {30, 64, 120}));
@@ -213,7 +213,7 @@ TEST_F(DeviceWorkerContract, CheckpointsAreReportedToTheRegistryInOrderWithTheir
   EXPECT_TRUE(ask(restore_of(next, reports[0].snapshot->snapshot, 30)).ok());
 }
 
-TEST_F(DeviceWorkerContract, ACheckpointBehindAReplyCarriesAllItsTokens) {
+TEST_F(DeviceWorkerContract, CheckpointAfterReplyHasAllItsTokens) {
   start();
   const Open sequence = open();
   prefill(sequence, 20);
@@ -251,7 +251,7 @@ TEST_F(DeviceWorkerContract, TheFirstCallOfAReplyHasACheckpointBeforeIt) {
   EXPECT_EQ(*reported()[0].tokens, tokens);
 }
 
-TEST_F(DeviceWorkerContract, AnotherCheckpointMayBeAskedForUntilItsPlaceIsPassed) {
+TEST_F(DeviceWorkerContract, CheckpointCanBeAddedUntilPrefillHasPassedIt) {
   start();
   const Open sequence = open();
   EXPECT_TRUE(ask(protocol::AddCheckpoint{.sequence = sequence.id, .at = 50}))
@@ -263,7 +263,7 @@ TEST_F(DeviceWorkerContract, AnotherCheckpointMayBeAskedForUntilItsPlaceIsPassed
 
 // -- memory
 
-TEST_F(DeviceWorkerContract, WhatRegistriesHoldIsAskedBackAndTheirWordIsWaitedFor) {
+TEST_F(DeviceWorkerContract, FullMemoryIsReclaimedOnceUntilMoreIsOffered) {
   start(3 * kSlot + 2 * kPage, 10s);
   const protocol::SnapshotId leased = adopted(64);
   const Open holder = open(64);
@@ -279,7 +279,7 @@ TEST_F(DeviceWorkerContract, WhatRegistriesHoldIsAskedBackAndTheirWordIsWaitedFo
   EXPECT_EQ(notes_->reclaims, 2U);
 }
 
-TEST_F(DeviceWorkerContract, WhoeverClosesMakesRoomForWhoeverWaits) {
+TEST_F(DeviceWorkerContract, ClosingASequenceAdmitsAWaitingRequest) {
   start(kSlot + kPage, 10s);
   const Open holder = open(64);
   auto waiting = ask_meanwhile(wish(64));
@@ -288,7 +288,7 @@ TEST_F(DeviceWorkerContract, WhoeverClosesMakesRoomForWhoeverWaits) {
   EXPECT_TRUE(waiting.get().ok());
 }
 
-TEST_F(DeviceWorkerContract, WhoIsShortForTooLongIsToldSo) {
+TEST_F(DeviceWorkerContract, WaitForMemoryFailsAfterPatience) {
   start(2 * kSlot + kPage, 200ms);
   const protocol::SnapshotId leased = adopted(64);
   auto lonely = ask_meanwhile(wish(64));
@@ -297,7 +297,7 @@ TEST_F(DeviceWorkerContract, WhoIsShortForTooLongIsToldSo) {
   EXPECT_TRUE(ask(wish(64)).ok());
 }
 
-TEST_F(DeviceWorkerContract, ACheckpointThatFindsNoMemoryIsSkippedAndToldOf) {
+TEST_F(DeviceWorkerContract, CheckpointWithoutMemoryIsSkippedAndReported) {
   start(kSlot + 2 * kPage);
   const Open sequence = open(128);
   const auto prefilled = ask(prefill_of(sequence, 100, {40}));
@@ -408,7 +408,7 @@ TEST_F(DeviceWorkerContract, ACanceledDecodingEndsItsStream) {
   EXPECT_LE(more, 5U) << "what the stream had room for";
 }
 
-TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded) {
+TEST_F(DeviceWorkerContract, ClosingDuringAStepTakesEffectAtItsEnd) {
   start();
   const Open sequence = open(kLong);
   control_->hold();
@@ -428,7 +428,7 @@ class NarrowWorker : public DeviceWorker {
   using DeviceWorker::DeviceWorker;
 };
 
-TEST_F(DeviceWorkerContract, AFullMailboxAdmitsWhatGivesBack) {
+TEST_F(DeviceWorkerContract, FullMailboxAcceptsCloseSequence) {
   start<NarrowWorker>();
   const Open one = open(kLong);
   const Open other = open();

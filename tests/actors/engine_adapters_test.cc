@@ -204,7 +204,7 @@ TEST_P(AdapterEngine, ComeBackWithAModelThatFailed) {
   EXPECT_TRUE(harness.ask(cold(prompt, "m:two")).error.has_value()) << "it was unloaded";
 }
 
-TEST_P(AdapterEngine, OneThatCannotBeLoadedIsToldAndTheModelServes) {
+TEST_P(AdapterEngine, FailedAdapterIsReportedAndTheModelServes) {
   EngineOptions wrong = options();
   wrong.models.front().adapters.push_back({"three", folder("nowhere")});
   runtime::System system{{.workers = 2}};
@@ -219,7 +219,7 @@ TEST_P(AdapterEngine, OneThatCannotBeLoadedIsToldAndTheModelServes) {
   EXPECT_EQ(engine.models().back().state, protocol::ModelCard::State::kFailed);
 }
 
-TEST_P(AdapterEngine, OneThatDoesNotFitTheMemoryIsRefused) {
+TEST_P(AdapterEngine, AdapterTooLargeForTheMemoryIsRefused) {
   EngineOptions small = options();
   small.models.front().adapters.clear();
   small.worker.state_bytes = 2ULL << 20;

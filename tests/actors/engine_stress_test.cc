@@ -87,7 +87,7 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
   expect_nothing_held(harness);
 }
 
-TEST_P(HostStressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
+TEST_P(HostStressTest, FragmentedMemoryServesLikeLessMemory) {
   EngineHarness roomy(options());
   EngineOptions tight = options();
   tight.worker.state_bytes = 4 << 20;
@@ -132,7 +132,7 @@ TEST_P(StressTest, AHundredRequestsAtOnce) {
   expect_nothing_held(harness);
 }
 
-TEST_P(StressTest, PreemptedSequencesGoOnAsIfNothingHadBeen) {
+TEST_P(StressTest, PreemptedSequencesReplyAsAColdRun) {
   for (const std::uint64_t swap : {std::uint64_t{0}, std::uint64_t{256} << 20}) {
     EngineOptions tight = options();
     tight.worker.state_bytes = 700 << 10;
@@ -158,7 +158,7 @@ TEST_P(StressTest, PreemptedSequencesGoOnAsIfNothingHadBeen) {
   }
 }
 
-TEST_P(StressTest, EqualPromptsArrivingTogetherComputeTheirBeginningOnce) {
+TEST_P(StressTest, ConcurrentEqualPromptsComputeTheirPrefixOnce) {
   EngineOptions wish = options();
   wish.worker.max_sequences = 1;
   EngineHarness harness(wish);
@@ -213,7 +213,7 @@ TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
   expect_nothing_held(harness);
 }
 
-TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
+TEST_P(StressTest, FailedStepFailsRequestsAndModelIsReloaded) {
   using Kind = Fault::Kind;
   EngineOptions wish = options();
   wish.max_reloads = 10;
@@ -327,7 +327,7 @@ TEST_P(StressTest, WhatCannotBeVerifiedIsCounted) {
   EXPECT_EQ(harness.figure("cache_verified_total"), 0);
 }
 
-TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
+TEST_P(StressTest, HungDeviceIsReplacedOrLost) {
   EngineOptions wish = options();
   wish.max_step = 1500ms;
   std::atomic<bool> lost{false};
@@ -347,7 +347,7 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   }
 }
 
-TEST_P(HostStressTest, TheStateMemoryIsWhatWasAskedFor) {
+TEST_P(HostStressTest, StateMemoryIsAsConfigured) {
   EngineOptions wish = options();
   wish.worker.state_bytes = 1ULL << 40;  // more than this machine has; memory is only allocated when touched
   EngineHarness harness(wish);
@@ -355,7 +355,7 @@ TEST_P(HostStressTest, TheStateMemoryIsWhatWasAskedFor) {
   EXPECT_FALSE(harness.ask(random_tokens(100, 1)).error.has_value());
 }
 
-TEST_P(StressTest, ADeviceThatIsLostIsToldOf) {
+TEST_P(StressTest, LostDeviceIsReportedToTheHost) {
   EngineOptions wish = options();
   std::atomic<bool> lost{false};
   wish.device_lost = [&lost](const std::string& why) {
@@ -375,7 +375,7 @@ TEST_P(StressTest, ADeviceThatIsLostIsToldOf) {
   EXPECT_NE(later.error->message.find("lost"), std::string::npos) << later.error->message;
 }
 
-TEST_P(StressTest, ClientsThatVanishLeaveNothingBehind) {
+TEST_P(StressTest, DisconnectedClientsLeaveNothingHeld) {
   EngineOptions wish = options();
   wish.worker.max_sequences = 4;
   EngineHarness harness(wish);
@@ -405,7 +405,7 @@ TEST_P(StressTest, ASlowClientPausesItselfAlone) {
   EXPECT_TRUE(late.choices == harness.cold(random_tokens(50, 1), 1000).choices);
 }
 
-TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
+TEST_P(StressTest, RequestThatNeverFitsIsRefusedWithItsCost) {
   EngineOptions tight = options();
   tight.worker.state_bytes = 1 << 20;
   EngineHarness harness(tight);
@@ -426,7 +426,7 @@ TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
   EXPECT_FALSE(little.ask(random_tokens(100, 1), 5).error.has_value());
 }
 
-TEST_P(StressTest, SwitchesOfTheCache) {
+TEST_P(StressTest, CacheCanBeDisabledByRequestAndEngine) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(200, 1);
   EXPECT_EQ(harness.cold(prompt).cache.reason, MissReason::kRefused);

@@ -15,7 +15,7 @@ SharedTokens tokens(std::uint32_t count, TokenId first = 0) {
   return share_tokens(std::move(list));
 }
 
-TEST(WrongStates, SpoilWhatContinuesThemAndNothingElse) {
+TEST(WrongStates, SpoilOnlyOlderStatesThatContinueThem) {
   WrongStates wrong;
   const WrongStates::Moment before = wrong.now();
   wrong.add("a", tokens(100), 60);

@@ -48,7 +48,7 @@ TEST_P(KvBudgetTest, ColdAndCachedAgreeAndTheWindowIsComputed) {
   expect_nothing_held(harness);
 }
 
-TEST_P(KvBudgetTest, NothingOfItEntersTheCache) {
+TEST_P(KvBudgetTest, CompactedStatesAreNotCached) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(500, 3);
   const Reply compacted = harness.ask(within(prompt));
@@ -73,7 +73,7 @@ TEST_P(KvBudgetTest, OffOrLongerThanThePromptChangesNothing) {
   EXPECT_EQ(harness.figure("kv_compactions_total"), 0);
 }
 
-TEST_P(KvBudgetTest, OfTheModelHoldsForRequestsThatSayNothing) {
+TEST_P(KvBudgetTest, ModelBudgetIsTheDefaultOfRequests) {
   EngineHarness plain(options());
   EngineOptions wish = options();
   wish.models[0].kv = {.tokens = kTokens, .window = 16, .sinks = 0, .pooling = KvBudget::Pooling::kMax};

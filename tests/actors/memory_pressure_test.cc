@@ -12,7 +12,7 @@ using protocol::Origin;
 constexpr std::uint64_t kSequenceBytes = kSlotBytes + 2 * kPageBytes;  // a sequence of two pages
 constexpr std::uint32_t kSequenceTokens = 2 * gpu::kPageTokens;
 
-TEST(MemoryPressure, AMarkIsPassedUpwardsAtOnceAndDownwardsALittleBelow) {
+TEST(MemoryPressure, TurnsOffFivePointsBelowTheMark) {
   MemoryPressure pressure(70);
   const auto see = [&](std::uint64_t load) {
     pressure.see(load, 1000);
@@ -35,7 +35,7 @@ TEST(MemoryPressure, AMarkOfAHundredIsNeverReached) {
   EXPECT_FALSE(nothing.choosy()) << "no model is loaded";
 }
 
-TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
+TEST(MemoryPressure, RelieveStartsOneReclaimAtATime) {
   WorkerParts parts({.limit = 64 * kSequenceBytes});
   parts.open(kSequenceTokens);
   parts.take_all_but(kSequenceBytes);
@@ -53,7 +53,7 @@ TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
   EXPECT_EQ(parts.ahead_of_need.size(), 1U);
 }
 
-TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHeard) {
+TEST(MemoryPressure, FruitlessRelieveIsNotRepeatedButNeedsReclaim) {
   WorkerParts parts({.limit = 64 * kSequenceBytes});
   parts.open(kSequenceTokens);
   parts.take_all_but(100);
@@ -85,7 +85,7 @@ std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const
   return parts.ahead_of_need;
 }
 
-TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
+TEST(MemoryPressure, RelieveExpectsAsManySequencesAsWereOpen) {
   EXPECT_EQ(asked_back_behind_four(96), std::vector<std::uint64_t>{4 * kSequenceBytes})
       << "four may come, and one more before the first has gone";
 }
@@ -120,13 +120,13 @@ std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart
   return parts.ahead_of_need;
 }
 
-TEST(MemoryPressure, RoomIsMadeForAsManyAsCameTogether) {
+TEST(MemoryPressure, RelieveExpectsAsManyAsArrivedTogether) {
   EXPECT_EQ(asked_back_after_four(0ms), std::vector<std::uint64_t>{kSequenceBytes})
       << "those four may come back together, before any room comes free";
   EXPECT_TRUE(asked_back_after_four(10s).empty()) << "one may come, and there is room for it";
 }
 
-TEST(RecentDemand, WhatCameLongAgoOrLongApartCountsLess) {
+TEST(RecentDemand, AdmissionsDecayWithTime) {
   RecentDemand demand;
   const RecentDemand::Time start{};
   demand.admitted(1000, start + 1h);
@@ -140,7 +140,7 @@ TEST(RecentDemand, WhatCameLongAgoOrLongApartCountsLess) {
   EXPECT_EQ(demand.most(), 1500U);
 }
 
-TEST(MemoryPressure, EverySecondSpacedPlaceIsLeftOutAndNoOther) {
+TEST(MemoryPressure, HalfOfSpacedAndAllReplyCheckpointsAreSkipped) {
   const std::uint64_t limit = 1 << 16;
   WorkerParts parts({.limit = limit, .memory = {.choosy_percent = 50}});
   SequenceRun& run = parts.open();
@@ -199,7 +199,7 @@ std::vector<std::uint32_t> places_in_reply(const PartsOptions& options) {
   return places;
 }
 
-TEST(ReplyCheckpoints, AreTakenEverySoManyTokensWhereDecodingIsCanonical) {
+TEST(ReplyCheckpoints, AreTakenPeriodicallyIfDecodingIsCanonical) {
   models::ModelRules rules{};
   rules.decode_is_canonical = true;
   EXPECT_EQ(places_in_reply({.rules = rules}), (std::vector<std::uint32_t>{18, 26, 34}));

@@ -30,7 +30,7 @@ class PromptCompactionTest : public testing::Test {
   }
 };
 
-TEST_F(PromptCompactionTest, ComesBehindTheCheckpointsAndBeforeTheAnswer) {
+TEST_F(PromptCompactionTest, CompactsAfterCheckpointsBeforeTheAnswer) {
   WorkerParts parts;
   SequenceRun& run = open(parts);
   Prefilled prefilled;
@@ -85,7 +85,7 @@ TEST_F(PromptCompactionTest, WaitsForItsMemory) {
   EXPECT_EQ(run.state->stored(), 100U);
 }
 
-TEST_F(PromptCompactionTest, WhoLeavesOffWhileItWaitsIsAnswered) {
+TEST_F(PromptCompactionTest, LeaveOffWhileWaitingIsAnswered) {
   WorkerParts parts;
   SequenceRun& run = open(parts);
   Prefilled prefilled;
@@ -118,7 +118,7 @@ TEST_F(PromptCompactionTest, IsRefusedWhereTheLastQueriesAreNotThere) {
   EXPECT_EQ(parts.compacted, 0U);
 }
 
-TEST_F(PromptCompactionTest, WhoLeavesOffIsNotCompacted) {
+TEST_F(PromptCompactionTest, LeaveOffCancelsCompaction) {
   WorkerParts parts;
   SequenceRun& run = open(parts);
   Prefilled prefilled;
@@ -157,7 +157,7 @@ TEST_F(PromptCompactionTest, SnapshotsOfItAreItsRequestsOwn) {
 }
 
 // Decoding continues after its KV entries, at the positions of its tokens.
-TEST_F(PromptCompactionTest, GivesWayOnlyIntoTheSwapAndComesBackAsItWas) {
+TEST_F(PromptCompactionTest, CompactedSequenceIsPreemptedOnlyIntoTheSwap) {
   for (const std::uint64_t swap : {std::uint64_t{1} << 20, std::uint64_t{100}}) {
     WorkerParts parts({.swap = swap});
     SequenceRun& needy = parts.open(64);
@@ -183,7 +183,7 @@ TEST_F(PromptCompactionTest, GivesWayOnlyIntoTheSwapAndComesBackAsItWas) {
 
 // In one step: the memory that the prompt needs at its end belongs to a reply whose next token has just been
 // computed.
-TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
+TEST_F(PromptCompactionTest, ReplyPreemptedByCompactionKeepsItsNewToken) {
   WorkerParts parts;
   SequenceRun& needy = open(parts);
   SequenceRun& reply = open(parts);
@@ -216,7 +216,7 @@ TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
   reply.phase = Phase::kIdle;
 }
 
-TEST_F(PromptCompactionTest, ThePriceHasThePromptAndWhatIsKeptAndTheQueries) {
+TEST_F(PromptCompactionTest, CostCoversPromptKeptEntriesAndQueries) {
   const std::uint64_t tail = kTailBytes * kBudget.window;
   const std::uint64_t all = kSlotBytes + (5 + 2) * kPageBytes + tail;
   for (const std::uint64_t limit : {all, all - 1}) {

@@ -54,7 +54,7 @@ TEST_F(SnapshotJobsTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(parts.figures.damaged.load(), 1U);
 }
 
-TEST_F(SnapshotJobsTest, ADamagedSnapshotIsDroppedAndTheSequenceCanBeUsed) {
+TEST_F(SnapshotJobsTest, DamagedSnapshotIsDroppedSequenceStaysUsable) {
   WorkerParts parts;
   SequenceRun& from = parts.open(100);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
@@ -96,7 +96,7 @@ TEST_F(SnapshotJobsTest, ADamagedPageIsAMissAndNoTierReadsIt) {
   }
 }
 
-TEST_F(SnapshotJobsTest, ACanonicalOneIsSkippedWhereNothingIsGivenBack) {
+TEST_F(SnapshotJobsTest, CanonicalSnapshotIsSkippedWithoutMemory) {
   WorkerParts parts;
   SequenceRun& run = parts.open(64);
   parts.take_all_but(kSlotBytes - 1);
@@ -131,7 +131,7 @@ TEST_F(SnapshotJobsTest, ARawOneWaitsUntilItsMemoryIsThere) {
   EXPECT_FALSE(run.snapshot_promised);
 }
 
-TEST_F(SnapshotJobsTest, ARestoreOfWhatCanBeComputedWaitsForAWhileOnly) {
+TEST_F(SnapshotJobsTest, CanonicalRestoreWaitsAtMostPatience) {
   WorkerParts parts;
   SequenceRun& from = parts.open(100);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
@@ -227,7 +227,7 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   }
 }
 
-TEST_F(SnapshotJobsTest, AStateOfAnotherSizeOrPlaceIsNotLoaded) {
+TEST_F(SnapshotJobsTest, StateOfWrongSizeOrPositionIsNotLoaded) {
   WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open();
   const auto fault = [&](std::uint32_t tokens, std::size_t bytes, std::uint32_t prompt) {

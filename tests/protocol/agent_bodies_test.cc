@@ -142,7 +142,7 @@ TEST(SystemPlace, BetweenACallAndItsResultsItMovesBehindThem) {
       << "as the user's own message it would strip the reasoning before it";
 }
 
-TEST(SystemPlace, WhatComesFirstIsOneMessageWhereTemplatesShowOne) {
+TEST(SystemPlace, LeadingSystemMessagesAreJoinedForTheTemplate) {
   constexpr const char* kFirst = R"([{"role":"developer","content":"s"},{"role":"system","content":"t"},
       {"role":"user","content":"a"}])";
   EXPECT_EQ(shown(kStrict, kFirst), "<s>s\n\nt</s><u>a</u>");

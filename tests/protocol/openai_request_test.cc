@@ -422,7 +422,7 @@ TEST(OpenAiRequest, ErrorsComeInOpenAisEnvelope) {
   EXPECT_EQ(shown({.kind = ErrorKind::kTooLong, .message = "m"}).code, "context_length_exceeded");
 }
 
-TEST(ChatRequest, CheckpointsNameMessagesBehindWhichToKeepASnapshot) {
+TEST(ChatRequest, CheckpointsNameMessagesToSnapshotAfter) {
   const std::string messages =
       R"("messages":[{"role":"user","content":"Hello"},{"role":"assistant","content":"Hi"}])";
   const auto request = parse_request(TextKind::kChat, "{" + messages + R"(,"checkpoints":[1,0]})", {});

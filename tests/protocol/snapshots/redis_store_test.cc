@@ -186,7 +186,7 @@ TEST_F(RedisStoreTest, AServerThatWasStartedAnewIsFoundAgain) {
 
 class RedisMannersTest : public testing::TestWithParam<FakeRedis::Manner> {};
 
-TEST_P(RedisMannersTest, AServerThatMisbehavesIsGivenUpInTimeAndLeftAlone) {
+TEST_P(RedisMannersTest, MisbehavingServerOpensTheBreakerInTime) {
   const FakeRedis server(GetParam());
   const auto breaker = std::make_shared<StoreBreaker>();
   RedisSettings settings = settings_for(server.port());
