@@ -66,9 +66,9 @@ struct Flight {
   SharedTokens prompt;
   std::uint32_t max_tokens = UINT32_MAX;  // maximum to restore
   std::uint32_t known = 0;
-  bool diverges = false;     // the prompt diverges from a known path
-  std::uint32_t behind = 0;  // Sighting::behind at the announcement
-  std::uint32_t lost = 0;    // tokens that the last lookup reported as lost
+  bool diverges = false;           // the prompt diverges from a known path
+  std::uint32_t tokens_after = 0;  // Sighting::tokens_after at the announcement
+  std::uint32_t lost = 0;          // tokens that the last lookup reported as lost
   protocol::MissReason why_lost = protocol::MissReason::kNone;
   protocol::SequenceId sequence{};  // null: not computing yet
   WrongStates::Moment since = 0;    // moment of the last lookup or, before it, of the announcement

@@ -87,7 +87,7 @@ struct Sighting {
   std::uint32_t restorable = 0;         // tokens that a lookup would restore
   std::optional<std::uint32_t> branch;  // as in Found
   bool diverges = false;                // an earlier prompt continues differently after `known`
-  std::uint32_t behind = 0;             // if it diverges: tokens after `known` of an entry on the other path
+  std::uint32_t tokens_after = 0;       // if it diverges: tokens after `known` of an entry on the other path
 };
 
 /// A flight worth waiting for: both prompts are equal up to `at`, a grid position.

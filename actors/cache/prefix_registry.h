@@ -120,7 +120,7 @@ class PrefixRegistry : public runtime::Actor {
   /// Returns true if there is an entry at the position afterwards.
   runtime::Task<bool> insert(protocol::CheckpointTaken taken);
   void begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable);
-  runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
+  runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState request);
   /// Fills in the miss reason and the tokens it costs.
   void explain(Flight& flight, const Found& best, protocol::LookedUp& answer);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);

@@ -41,11 +41,11 @@ class TierClient {
 
   /// Returns what to fetch for a prompt of which the device can restore `restorable` tokens, and may restore
   /// `max_tokens`; nullopt: nothing.
-  std::optional<protocol::FetchState> wish(const std::string& name_space, const SharedTokens& prompt,
-                                           std::uint32_t max_tokens, std::uint32_t restorable) const;
-  static runtime::Duration patience(const protocol::FetchState& wish);
+  std::optional<protocol::FetchState> request_for(const std::string& name_space, const SharedTokens& prompt,
+                                                  std::uint32_t max_tokens, std::uint32_t restorable) const;
+  static runtime::Duration patience(const protocol::FetchState& request);
   /// Returns nullopt if there was no answer in time.
-  runtime::Task<std::optional<protocol::Fetched>> fetch(protocol::FetchState wish);
+  runtime::Task<std::optional<protocol::Fetched>> fetch(protocol::FetchState request);
 
   /// Offers an adopted snapshot, if it is worth storing.
   void offer(const protocol::CheckpointTaken& taken, protocol::Origin origin);

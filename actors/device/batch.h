@@ -23,11 +23,11 @@
 namespace reprise::actors {
 
 struct BatchLimits {
-  std::uint32_t rows = 256;          // decoding sequences in a step
-  std::uint32_t tokens = 256;        // prefill tokens per step without decoding sequences
-  std::uint32_t tokens_beside = 64;  // prefill tokens per step with decoding sequences
-  std::uint32_t idle_tokens = 64;    // prefill tokens per step of idle work
-  std::uint32_t gather_from = 0;     // decoding sequences from which on prefills are gathered; 0: never
+  std::uint32_t rows = 256;                 // decoding sequences in a step
+  std::uint32_t tokens = 256;               // prefill tokens per step without decoding sequences
+  std::uint32_t tokens_with_decoding = 64;  // prefill tokens per step with decoding sequences
+  std::uint32_t idle_tokens = 64;           // prefill tokens per step of idle work
+  std::uint32_t gather_from = 0;  // decoding sequences from which on prefills are gathered; 0: never
   bool idle_work = true;   // false: no idle work, because a request is about to begin and would wait for it
   std::uint32_t grid = 1;  // tokens; slices end at its multiples, and a step may always hold this many
 };

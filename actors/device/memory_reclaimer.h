@@ -135,12 +135,12 @@ class MemoryReclaimer {
   /// Must be called when memory was freed, or may be freed that could not be before.
   void memory_changed();
   /// Adds an admission to the demand estimate.
-  void admitted(std::uint64_t price, RecentDemand::Time now) { demand_.admitted(price, now); }
+  void admitted(std::uint64_t cost, RecentDemand::Time now) { demand_.admitted(cost, now); }
 
   // -- rounds: in each, every waiting job searches once
 
-  void begin_round() { somebody_is_short_ = false; }
-  bool somebody_is_short() const { return somebody_is_short_; }
+  void begin_round() { job_is_short_ = false; }
+  bool job_is_short() const { return job_is_short_; }
 
  private:
   enum class Reclaim : std::uint8_t {
@@ -168,7 +168,7 @@ class MemoryReclaimer {
   Reclaim reclaim_ = Reclaim::kUntried;
   bool ahead_ = false;          // the reclaim in progress is ahead of need
   bool nothing_ahead_ = false;  // the last reclaim freed nothing, and nothing has changed since
-  bool somebody_is_short_ = false;
+  bool job_is_short_ = false;
   std::uint64_t swapped_bytes_ = 0;
 };
 

@@ -304,7 +304,7 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   co_return std::nullopt;
 }
 
-void PromptRun::place_checkpoints() {
+void PromptRun::plan_prompt_checkpoints() {
   const ServedModel& model = *request_.job.model;
   Computation& main = *request_.main;
   protocol::MessageBorders borders = model.borders(*main.tokens);

@@ -315,7 +315,7 @@ void StoreWriter::on(const StoreTurn& job) {
   const RecordId id = turn_record(keys, job.turn->name);
   const std::vector<std::byte> record =
       seal_record(keys, RecordKind::kTurn, id, {}, protocol::to_bytes(*job.turn));
-  if (record.size() > kMaxTurnRecord || !make_room(record.size())) return;
+  if (record.size() > kMaxTurnRecord || !free_space(record.size())) return;
   if (const auto trouble = store_->write(keys.folder, FileKind::kTurn, id, record)) return fail(*trouble);
   bytes_ += record.size();
   publish();
@@ -334,8 +334,8 @@ void StoreWriter::on(const protocol::NameChange& change) {
   if (off_ || snapshot == nullptr) return;
   const std::vector<std::byte> record =
       seal_record(keys, RecordKind::kName, id, {}, protocol::to_bytes(change.owner, *snapshot));
-  if (record.size() > kMaxNameRecord || !make_room(record.size())) {
-    TierFigures::add(figures_->no_room);
+  if (record.size() > kMaxNameRecord || !free_space(record.size())) {
+    TierFigures::add(figures_->no_space);
     return;
   }
   auto trouble = store_->write(keys.folder, FileKind::kName, id, record);
@@ -386,14 +386,14 @@ Task<void> StoreWriter::write(StoreState job) {
     plan.there.push_back(is_there(plan, i));
     if (!plan.there[i]) bytes += record_bytes(0, plan.bytes_of(i));
   }
-  if (!make_room(bytes)) {
-    TierFigures::add(figures_->no_room);
+  if (!free_space(bytes)) {
+    TierFigures::add(figures_->no_space);
     co_return;
   }
   Task<std::shared_ptr<void>> holding = hold_for_writing();
   const std::shared_ptr<void> held = co_await holding;
   if (!held) {
-    TierFigures::add(figures_->no_room);
+    TierFigures::add(figures_->no_space);
     co_return;
   }
   for (std::size_t i = 0; i < plan.chunks(); ++i) {
@@ -465,7 +465,7 @@ bool StoreWriter::write_manifest(const SnapshotPlan& plan) {
 
 // -- the bound
 
-bool StoreWriter::make_room(std::uint64_t bytes) {
+bool StoreWriter::free_space(std::uint64_t bytes) {
   if (settings_.max_bytes == 0) return true;
   if (bytes > settings_.max_bytes) return false;
   if (bytes_ + bytes <= settings_.max_bytes) return true;

@@ -5,9 +5,9 @@
 // StoreReader reads manifests and whole states. Anything that cannot be verified to be what was requested is
 // returned as a refusal.
 //
-// StoreWriter writes snapshots of devices in the background. It first makes room within the bound: expired
+// StoreWriter writes snapshots of devices in the background. It first frees space within the bound: expired
 // and least recently used manifests are removed with their chunks. If others are writing at that moment, or
-// there is no room, the snapshot is dropped. It is read page by page, without the chunks that the store has;
+// there is no space, the snapshot is dropped. It is read page by page, without the chunks that the store has;
 // the manifest is written last. If it is freed meanwhile, its chunks remain until another snapshot uses them
 // or they are collected.
 //
@@ -203,7 +203,7 @@ class StoreWriter : public runtime::Actor {
   runtime::Task<std::shared_ptr<void>> hold_for_writing();
   bool is_there(const SnapshotPlan& plan, std::size_t reference);
 
-  bool make_room(std::uint64_t bytes);
+  bool free_space(std::uint64_t bytes);
   bool collect(std::uint64_t max_bytes);
   runtime::Task<void> tend();
   void fail(const protocol::snapshots::IoTrouble& trouble);

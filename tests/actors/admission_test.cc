@@ -66,7 +66,7 @@ TEST_F(AdmissionTest, ReservationsOfOthersAreNotAdmittedInto) {
   parts.memory.reclaim_ended(0);
   parts.admission.admit(parts.start);
   EXPECT_FALSE(second->opened.answered());
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
   close(parts, *first);
   parts.admission.admit(parts.start);
   EXPECT_TRUE(second->admitted());

@@ -122,8 +122,8 @@ TEST(CacheThresholds, PositionsBelowTheMinimumAreNotPlanned) {
   const protocol::MessageBorders borders{
       .first_user = 30, .last_user = 63, .after_last_user = 64, .last_opener = 90};
   const std::vector<std::uint32_t> wanted = {10};
-  const std::vector<PlacedBreakpoint> wished = {{.at = 20}};
-  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, 40, wanted, {.min_tokens = 64}, wished),
+  const std::vector<BreakpointPosition> breakpoints = {{.at = 20}};
+  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, 40, wanted, {.min_tokens = 64}, breakpoints),
             (std::vector<PlannedCheckpoint>{{10, Origin::kBranch},
                                             {20, Origin::kBreakpoint},
                                             {64, Origin::kHistory},

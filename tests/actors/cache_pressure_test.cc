@@ -70,9 +70,9 @@ double max_at_once(std::uint64_t bytes, int conversations, bool shares) {
   EngineHarness harness(options);
   const TokenList beginning = random_tokens(1024, 51);
   const auto request = [&](int who) {
-    protocol::GenerateRequest wish = EngineHarness::request(beginning + random_tokens(20, 100 + who), 4);
-    wish.cache.enabled = shares;
-    return wish;
+    protocol::GenerateRequest query = EngineHarness::request(beginning + random_tokens(20, 100 + who), 4);
+    query.cache.enabled = shares;
+    return query;
   };
   const Reply alone = harness.ask(request(0));
   std::vector<runtime::StreamReader<protocol::Event>> streams;

@@ -9,11 +9,11 @@ namespace {
 class DeviceStepTest : public testing::Test {
  protected:
   std::optional<JobError> begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,
-                                const std::vector<std::uint32_t>& places = {}) {
+                                const std::vector<std::uint32_t>& positions = {}) {
     protocol::Prefill job{.sequence = run.id,
                           .tokens = WorkerParts::prompt(end),
                           .end = end,
-                          .plan = WorkerParts::plan(places)};
+                          .plan = WorkerParts::plan(positions)};
     auto reply = box.reply();
     return begin_prefill(parts.table, run, job, reply);
   }
@@ -359,19 +359,19 @@ TEST_F(CarriedDecodeTest, RefusesInvalidSamplingBeforeThePrefill) {
 
 TEST_F(DeviceStepTest, ExportingModelsNeedFewerStepsForLongPrompts) {
   // As planned for a GPU, whose steps have 2,048 tokens.
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> positions;
   const TokenList prompt(8192, 1);
   for (const PlannedCheckpoint& one : plan_checkpoints(prompt, {}, 0, std::nullopt, {}, {.grid = 64})) {
-    places.push_back(one.at);
+    positions.push_back(one.at);
   }
-  EXPECT_EQ(places.size(), 14U);
+  EXPECT_EQ(positions.size(), 14U);
   const auto steps_by = [&](const models::ModelRules& rules) {
     WorkerParts parts({.rules = rules});
     SequenceRun& run = parts.open();
     Prefilled prefilled;
-    EXPECT_FALSE(begin(parts, run, prefilled, 8192, places).has_value());
+    EXPECT_FALSE(begin(parts, run, prefilled, 8192, positions).has_value());
     const std::uint32_t steps = run_all(parts, {.tokens = 2048});
-    EXPECT_EQ(parts.table.snapshots().size(), places.size());
+    EXPECT_EQ(parts.table.snapshots().size(), positions.size());
     return steps;
   };
   EXPECT_EQ(steps_by(kGpuRules), 15U) << "that end at each";
@@ -381,9 +381,9 @@ TEST_F(DeviceStepTest, ExportingModelsNeedFewerStepsForLongPrompts) {
 TEST_F(DeviceStepTest, InvalidPrefillsAreRefused) {
   WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open(64);
-  const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
+  const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& positions) {
     Prefilled box;
-    const auto refusal = begin(parts, run, box, end, places);
+    const auto refusal = begin(parts, run, box, end, positions);
     return refusal && refusal->kind == JobFault::kBadJob && run.phase == Phase::kIdle;
   };
   EXPECT_TRUE(refused(64, {})) << "not beyond what it holds";

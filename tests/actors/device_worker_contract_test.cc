@@ -32,13 +32,13 @@ TEST_F(DeviceWorkerContract, ARestoredSequenceRepliesAsAColdOneDoes) {
   start();
   const Open cold = open();
   prefill(cold, 100);
-  const protocol::SnapshotId behind_70 = [&] {
+  const protocol::SnapshotId after_70 = [&] {
     const Open sequence = open();
     prefill(sequence, 70);
     return snapshot(sequence);
   }();
   const Open warm = open();
-  ASSERT_TRUE(ask(restore_of(warm, behind_70, 70)).ok());
+  ASSERT_TRUE(ask(restore_of(warm, after_70, 70)).ok());
   const auto prefilled = ask(prefill_of(warm, 100));
   ASSERT_TRUE(prefilled.ok());
   EXPECT_EQ(prefilled->computed, 30U);
@@ -153,7 +153,7 @@ TEST_F(DeviceWorkerContract, DropArchEndsAllIdsOfItsGeneration) {
 TEST_F(DeviceWorkerContract, UnloadingAnswersWaitingRequests) {
   start(kSlot + kPage);
   open(64);
-  auto waiting = ask_meanwhile(wish(64));
+  auto waiting = ask_meanwhile(open_job(64));
   ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
   static_cast<void>(ask(protocol::DropArch{arch_}));
   EXPECT_EQ(waiting.get().error().kind, JobFault::kUnknown);
@@ -174,7 +174,7 @@ TEST_F(DeviceWorkerContract, FailedStepFailsAllJobsButAnswersDrops) {
   EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = bystander.id}).error().kind, JobFault::kDeviceFailed);
   EXPECT_EQ(ask(restore_of(bystander, before, 64)).error().kind, JobFault::kDeviceFailed);
   EXPECT_TRUE(decode(bystander, 4).empty());
-  EXPECT_EQ(ask(wish(10)).error().kind, JobFault::kDeviceFailed);
+  EXPECT_EQ(ask(open_job(10)).error().kind, JobFault::kDeviceFailed);
   EXPECT_EQ(ask(protocol::DropKvSnapshot{before}).freed_bytes, 0U);
   EXPECT_EQ(ask(protocol::DropAdopted{arch_}).adopted_bytes, 0U);
   close(bystander);
@@ -268,7 +268,7 @@ TEST_F(DeviceWorkerContract, FullMemoryIsReclaimedOnceUntilMoreIsOffered) {
   const protocol::SnapshotId leased = adopted(64);
   const Open holder = open(64);
   prefill(holder, 64);
-  auto waiting = ask_meanwhile(wish(64));
+  auto waiting = ask_meanwhile(open_job(64));
   ASSERT_TRUE(eventually([&] { return notes_->reclaims >= 1; }));
   ASSERT_TRUE(eventually_idle(system_));
   EXPECT_EQ(notes_->reclaims, 1U) << "nothing has changed, so nobody is asked again";
@@ -282,7 +282,7 @@ TEST_F(DeviceWorkerContract, FullMemoryIsReclaimedOnceUntilMoreIsOffered) {
 TEST_F(DeviceWorkerContract, ClosingASequenceAdmitsAWaitingRequest) {
   start(kSlot + kPage, 10s);
   const Open holder = open(64);
-  auto waiting = ask_meanwhile(wish(64));
+  auto waiting = ask_meanwhile(open_job(64));
   ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
   close(holder);
   EXPECT_TRUE(waiting.get().ok());
@@ -291,10 +291,10 @@ TEST_F(DeviceWorkerContract, ClosingASequenceAdmitsAWaitingRequest) {
 TEST_F(DeviceWorkerContract, WaitForMemoryFailsAfterPatience) {
   start(2 * kSlot + kPage, 200ms);
   const protocol::SnapshotId leased = adopted(64);
-  auto lonely = ask_meanwhile(wish(64));
+  auto lonely = ask_meanwhile(open_job(64));
   EXPECT_EQ(lonely.get().error().kind, JobFault::kNoMemory) << "it would wait for a lease for ever";
   static_cast<void>(ask(protocol::DropKvSnapshot{leased}));
-  EXPECT_TRUE(ask(wish(64)).ok());
+  EXPECT_TRUE(ask(open_job(64)).ok());
 }
 
 TEST_F(DeviceWorkerContract, CheckpointWithoutMemoryIsSkippedAndReported) {
@@ -313,7 +313,7 @@ TEST_F(DeviceWorkerContract, CheckpointWithoutMemoryIsSkippedAndReported) {
 TEST_F(DeviceWorkerContract, AWaitForASequenceEndsWithItsTicket) {
   start(kSlot + kPage, 10s);
   const Open holder = open(64);
-  const protocol::OpenSequence job = wish(64);
+  const protocol::OpenSequence job = open_job(64);
   auto waiting = std::async(std::launch::async, [&] { return worker_.ask_blocking(job, 30s); });
   ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
   worker_.tell(protocol::CloseSequence{arch_, job.ticket});
@@ -345,7 +345,7 @@ TEST_F(DeviceWorkerContract, ACanceledPrefillLeavesASequenceThatGoesOn) {
 TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   constexpr std::size_t kIdleTokens = 4;  // take the CPU about as long as one
   start();
-  protocol::OpenSequence for_later = wish(kLong);
+  protocol::OpenSequence for_later = open_job(kLong);
   for_later.priority = protocol::Priority::kIdle;
   const auto opened = ask(for_later);
   ASSERT_TRUE(opened.ok()) << opened.error().message;
@@ -365,7 +365,7 @@ TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   for (std::uint32_t stranger = 0; stranger < 20; ++stranger) {
     const std::uint32_t tokens = 20 + stranger;
     const std::uint32_t under_way = control_->steps();
-    const Asked<protocol::OpenSequence> opening = post(wish(tokens));
+    const Asked<protocol::OpenSequence> opening = post(open_job(tokens));
     let_long_step_go();
     const auto opened_too = opening.get();
     ASSERT_TRUE(opened_too.ok());

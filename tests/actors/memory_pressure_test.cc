@@ -72,7 +72,8 @@ TEST(MemoryPressure, FruitlessRelieveIsNotRepeatedButNeedsReclaim) {
 
 /// Returns the bytes reclaimed ahead of need in memory for that many sequences, after four were open at once
 /// and have ended, while memory for one is free.
-std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const MemoryRules& rules = {}) {
+std::vector<std::uint64_t> reclaimed_after_four_ended(std::uint64_t sequences,
+                                                      const MemoryRules& rules = {}) {
   WorkerParts parts({.limit = sequences * kSequenceBytes, .memory = rules});
   std::vector<protocol::SequenceId> open;
   for (int i = 0; i < 4; ++i) open.push_back(parts.open(kSequenceTokens).id);
@@ -86,23 +87,23 @@ std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const
 }
 
 TEST(MemoryPressure, RelieveExpectsAsManySequencesAsWereOpen) {
-  EXPECT_EQ(asked_back_behind_four(96), std::vector<std::uint64_t>{4 * kSequenceBytes})
+  EXPECT_EQ(reclaimed_after_four_ended(96), std::vector<std::uint64_t>{4 * kSequenceBytes})
       << "four may come, and one more before the first has gone";
 }
 
 TEST(MemoryPressure, InASmallMemoryNothingGoesAheadOfNeed) {
-  EXPECT_EQ(asked_back_behind_four(16 * 5).size(), 1U) << "five are a sixteenth of it";
-  EXPECT_TRUE(asked_back_behind_four(16 * 5 - 1).empty());
-  EXPECT_TRUE(asked_back_behind_four(20).empty());
+  EXPECT_EQ(reclaimed_after_four_ended(16 * 5).size(), 1U) << "five are a sixteenth of it";
+  EXPECT_TRUE(reclaimed_after_four_ended(16 * 5 - 1).empty());
+  EXPECT_TRUE(reclaimed_after_four_ended(20).empty());
 }
 
 TEST(MemoryPressure, NothingGoesAheadOfNeedWhereThatIsTurnedOff) {
-  EXPECT_TRUE(asked_back_behind_four(96, {.evicts_ahead = false}).empty());
+  EXPECT_TRUE(reclaimed_after_four_ended(96, {.evicts_ahead = false}).empty());
 }
 
 /// Returns the bytes reclaimed ahead of need while four sequences are open that arrived `apart`, and memory
 /// for three is free.
-std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart) {
+std::vector<std::uint64_t> reclaimed_for_four_arrivals(std::chrono::milliseconds apart) {
   WorkerParts parts({.limit = 96 * kSequenceBytes});
   AnswerBox<JobResult<protocol::Opened>> opened[4];
   for (std::uint64_t i = 0; i < 4; ++i) {
@@ -121,9 +122,9 @@ std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart
 }
 
 TEST(MemoryPressure, RelieveExpectsAsManyAsArrivedTogether) {
-  EXPECT_EQ(asked_back_after_four(0ms), std::vector<std::uint64_t>{kSequenceBytes})
+  EXPECT_EQ(reclaimed_for_four_arrivals(0ms), std::vector<std::uint64_t>{kSequenceBytes})
       << "those four may come back together, before any room comes free";
-  EXPECT_TRUE(asked_back_after_four(10s).empty()) << "one may come, and there is room for it";
+  EXPECT_TRUE(reclaimed_for_four_arrivals(10s).empty()) << "one may come, and there is room for it";
 }
 
 TEST(RecentDemand, AdmissionsDecayWithTime) {
@@ -177,7 +178,7 @@ protocol::Decode decoding_of(const SequenceRun& run, runtime::StreamWriter<proto
   return job;
 }
 
-std::vector<std::uint32_t> places_in_reply(const PartsOptions& options) {
+std::vector<std::uint32_t> positions_in_reply(const PartsOptions& options) {
   WorkerParts parts(options);
   SequenceRun& run = parts.open(10);
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(64);
@@ -185,34 +186,34 @@ std::vector<std::uint32_t> places_in_reply(const PartsOptions& options) {
   parts.decoding.begin({&parts.table, &run}, std::move(job));
   while (parts.step.build(parts.table, {.tokens = 1000})) parts.compute();
   EXPECT_EQ(run.decoded.size(), 30U) << "decoding waits for none of them";
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> positions;
   for (const auto& report : parts.reports) {
     EXPECT_TRUE(report.snapshot && report.plan->origin_elsewhere == Origin::kReply);
     EXPECT_EQ(report.tokens->size(), report.at);
-    places.push_back(report.at);
+    positions.push_back(report.at);
   }
   std::uint32_t counted = 0;
   for (auto event = reader.try_next(); event && event->ok(); event = reader.try_next()) {
     counted = (*event)->reported;
   }
-  EXPECT_EQ(counted, places.size()) << "the last event counts all of them";
-  return places;
+  EXPECT_EQ(counted, positions.size()) << "the last event counts all of them";
+  return positions;
 }
 
 TEST(ReplyCheckpoints, AreTakenPeriodicallyIfDecodingIsCanonical) {
   models::ModelRules rules{};
   rules.decode_is_canonical = true;
-  EXPECT_EQ(places_in_reply({.rules = rules}), (std::vector<std::uint32_t>{18, 26, 34}));
+  EXPECT_EQ(positions_in_reply({.rules = rules}), (std::vector<std::uint32_t>{18, 26, 34}));
   rules.grid = 4;
-  EXPECT_EQ(places_in_reply({.rules = rules}), (std::vector<std::uint32_t>{20, 28, 36})) << "on the grid";
+  EXPECT_EQ(positions_in_reply({.rules = rules}), (std::vector<std::uint32_t>{20, 28, 36})) << "on the grid";
   rules.decode_is_canonical = false;
-  EXPECT_TRUE(places_in_reply({.rules = rules}).empty());
+  EXPECT_TRUE(positions_in_reply({.rules = rules}).empty());
 }
 
 TEST(ReplyCheckpoints, AreLeftOutWhileMemoryFills) {
   models::ModelRules rules{};
   rules.decode_is_canonical = true;
-  EXPECT_TRUE(places_in_reply({.limit = 1500, .rules = rules, .memory = {.choosy_percent = 10}}).empty());
+  EXPECT_TRUE(positions_in_reply({.limit = 1500, .rules = rules, .memory = {.choosy_percent = 10}}).empty());
 }
 
 TEST(AdmissionWaits, AreCountedOnceForEachThatCameToFullMemory) {

@@ -29,7 +29,7 @@ TEST(MemoryReclaimer, OneReclaimRunsAtATime) {
   EXPECT_EQ(parts.memory.find(need_of(300)), Availability::kComing);
   EXPECT_EQ(parts.memory.find(need_of(500)), Availability::kComing) << "somebody else's reclaim is under way";
   EXPECT_EQ(parts.reclaims, std::vector<std::uint64_t>{200});
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   parts.state.budget().give(250);
   parts.memory.reclaim_ended(250);
   EXPECT_EQ(parts.memory.find(need_of(300)), Availability::kHere);
@@ -41,9 +41,9 @@ TEST(MemoryReclaimer, ReclaimIsRetriedOnlyAfterMemoryChanged) {
   WorkerParts parts({.limit = 1000});
   exhaust(parts);
   EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kNone);
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
   parts.memory.begin_round();
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kNone);
   EXPECT_EQ(parts.reclaims.size(), 1U);
   parts.memory.memory_changed();
@@ -65,7 +65,7 @@ TEST(MemoryReclaimer, OptionalNeedIsNotAShortage) {
   WorkerParts parts({.limit = 1000});
   exhaust(parts);
   EXPECT_EQ(parts.memory.find({.bytes = 1001, .block = 1, .dispensable = true}), Availability::kNone);
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
 }
 
 TEST(MemoryReclaimer, IdleWorkGoesFirstThenTheYoungestThatIsYounger) {
@@ -111,7 +111,7 @@ TEST(MemoryReclaimer, PreemptsOnlyIfRegistriesFreeNothing) {
   parts.memory.reclaim_ended(0);
   EXPECT_EQ(parts.memory.find(need_of(kPageBytes, &needy)), Availability::kHere);
   EXPECT_FALSE(younger.state.has_value());
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   EXPECT_EQ(parts.figures.preemptions.load(), 1U);
 }
 
@@ -151,7 +151,7 @@ TEST(MemoryReclaimer, ThePreemptedComeBackTheOldestFirst) {
   EXPECT_FALSE(parts.memory.bring_back_preempted()) << "there is room for one of them";
   EXPECT_TRUE(first.state.has_value());
   EXPECT_FALSE(second.state.has_value());
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ TEST_F(SnapshotJobsTest, CanonicalSnapshotIsSkippedWithoutMemory) {
   parts.memory.begin_round();
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
   EXPECT_EQ(fault_of(taken), JobFault::kNoMemory);
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 1U);
 }
 
@@ -123,7 +123,7 @@ TEST_F(SnapshotJobsTest, ARawOneWaitsUntilItsMemoryIsThere) {
   parts.memory.reclaim_ended(0);
   EXPECT_FALSE(parts.snapshots.try_waiting(parts.start));
   EXPECT_FALSE(parts.snapshots.try_waiting(parts.start + 1h)) << "it was promised";
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
   parts.state.budget().give(1);
   parts.memory.memory_changed();
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
@@ -204,26 +204,26 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   EXPECT_EQ(run.held_tokens(), 100U);
   EXPECT_EQ(run.phase, Phase::kIdle);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(run);
-  std::vector<std::byte> room;
+  std::vector<std::byte> buffer;
   const auto read = [&](std::uint32_t first, std::uint32_t pages, bool slot, std::size_t bytes) {
-    room.assign(bytes, std::byte{0xFF});
+    buffer.assign(bytes, std::byte{0xFF});
     return parts.snapshots.read(
-        {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = room});
+        {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = buffer});
   };
   constexpr std::size_t kAll = 2 * kPageBytes + kSlotBytes;
   EXPECT_EQ(read(0, 2, true, kAll).error().kind, JobFault::kUnknown) << "it is its sequence's";
   ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
   const std::vector<std::byte> all(state->bytes.begin(), state->bytes.end());
   ASSERT_TRUE(read(0, 2, true, kAll).ok());
-  EXPECT_EQ(room, all);
+  EXPECT_EQ(buffer, all);
   ASSERT_TRUE(read(1, 1, false, kPageBytes).ok());
-  EXPECT_EQ(room, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
+  EXPECT_EQ(buffer, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
   ASSERT_TRUE(read(0, 0, true, kSlotBytes).ok());
-  EXPECT_EQ(room, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
+  EXPECT_EQ(buffer, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
   EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().kind, JobFault::kBadJob) << "it has fewer pages";
   for (const std::size_t bytes : {kAll - 1, kAll + 1, std::size_t{0}}) {
     EXPECT_EQ(read(0, 2, true, bytes).error().kind, JobFault::kBadJob) << bytes;
-    EXPECT_EQ(room, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
+    EXPECT_EQ(buffer, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
   }
 }
 
