@@ -26,7 +26,7 @@ TEST(TierClient, FetchesWhatSavesEnough) {
   const auto tier = system.spawn<EmptyTier>({});
   TierClient client(tier, 4, {});
   const SharedTokens prompt = share_tokens(TokenList(200, 1));
-  EXPECT_FALSE(client.open_job("", prompt, UINT32_MAX, 0)) << "no model is loaded";
+  EXPECT_FALSE(client.request_for("", prompt, UINT32_MAX, 0)) << "no model is loaded";
   client.bind({.kind = {.page_tokens = 64}, .seconds_per_token = [] { return 0.5; }});
   const auto request = client.request_for("n", prompt, UINT32_MAX, 100);
   ASSERT_TRUE(request);
