@@ -48,7 +48,7 @@ bool IdleWork::left_off_in_reply() const {
 
 Task<void> IdleWork::prefill_reply() {
   const ServedModel& model = *request_.job.model;
-  const std::uint32_t every = model.limits.reply_checkpoint_tokens;
+  const std::uint32_t every = model.checkpoints.reply_every;
   if (model.arch.decode_is_canonical || every == 0 || !model.limits.prefill_history || !request_.main ||
       !request_.main->writes_cache || reply_run_.choices().size() != 1) {
     co_return;

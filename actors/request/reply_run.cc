@@ -249,7 +249,7 @@ protocol::Decode ReplyRun::start_decoding(Choice& choice, const OpenedSequence& 
           .stop_tokens = request_.prompt.stop_tokens,
           .masks = choice.masks,
           .plan = std::move(reply_plan),
-          .checkpoint_every = model.limits.reply_checkpoint_tokens,
+          .checkpoint_every = model.checkpoints.reply_every,
           .call_plan = std::move(call_plan),
           .call_opener = call_opener.value_or(-1),
           .out = std::move(writer)};

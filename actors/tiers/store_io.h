@@ -7,10 +7,9 @@
 //
 // StoreWriter writes snapshots of devices in the background. It first frees space within the bound: expired
 // and least recently used manifests are removed with their chunks. If others are writing at that moment, or
-// there is no space, the snapshot is dropped. Then it holds the store, so that no chunk is removed, and looks
-// up which of the snapshot's chunks the store has. The others are read page by page; the manifest is written
-// last. If the snapshot is freed meanwhile, its chunks remain until another snapshot uses them
-// or they are collected.
+// there is no space, the snapshot is dropped. Then it holds the store, so that no chunk is removed, and checks
+// which of its chunks the store has. The others are read page by page; the manifest is written last. If the
+// device frees the snapshot meanwhile, the chunks remain until another snapshot uses them or they are collected.
 //
 // Named snapshots. The names of all tenants are in one folder, sealed under record names that reveal neither
 // tenant, salt nor name (protocol/named_snapshots.h).

@@ -34,8 +34,8 @@ namespace reprise::actors {
 class StoreTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
-                                    protocol::ForgetStates, protocol::StoreTurn,
-                                    protocol::FetchTurns, protocol::NameChange, StateStored, StatesGone>;
+                                    protocol::ForgetStates, protocol::StoreTurn, protocol::FetchTurns,
+                                    protocol::NameChange, StateStored, StatesGone>;
   static constexpr const char* kName = "tier";
   static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};

@@ -85,7 +85,17 @@ constexpr bool rows_are_in_order() {
   }
   return true;
 }
-static_assert(rows_are_in_order());
+static_assert(rows_are_in_order(), "kTypes has its rows in the order of DType");
+
+constexpr bool all_formats_are_types() {
+  for (const gpu::WeightFormat* format : gpu::kWeightFormats) {
+    bool found = false;
+    for (const Row& row : kTypes) found |= row.info.name == format->name;
+    if (!found) return false;
+  }
+  return true;
+}
+static_assert(all_formats_are_types(), "a weight format has no DType with its row in kTypes");
 
 constexpr std::uint64_t kMax = std::numeric_limits<std::int64_t>::max();
 

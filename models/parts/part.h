@@ -4,8 +4,10 @@
 //   - its spec: sizes and options, independent of any device; `name` is the prefix of its tensor names;
 //   - add_tensors(tensors, spec, block): appends its tensors in the order of use; `block` is the prefix of
 //     the layer's GGUF names ("blk.3");
-//   - declare_state(spec, state): reserves its state and returns the offsets in a page or slot;
-//   - gpu_refusal(spec): why a GPU cannot compute it, or nullopt if it can;
+//   - declare_state(spec, state), or (spec, kv, state) if it has keys and values: reserves its state and
+//     returns the offsets in a page or slot; absent if it has none;
+//   - gpu_refusal(spec): what a GPU cannot compute, to be followed by "is not supported on a GPU yet", or
+//     nullopt if it can;
 //   - describe(spec): its sizes as `reprise inspect` prints them;
 // and, if kernels need small tensors in another form, their loader. make_part() in models/cpu/part.h and
 // models/cuda/part.h builds the computation.

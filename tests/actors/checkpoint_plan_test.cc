@@ -156,8 +156,8 @@ TEST(CheckpointPlan, BreakpointsAddCheckpointsWithTheirTtl) {
 
 TEST(CheckpointPlan, BlocksOfTheLastMessageAreOfTheHistory) {
   const std::vector<BreakpointPosition> positions = {{.at = 50, .ttl = std::chrono::seconds(300)},
-                                                  {.at = 120, .is_block = true},
-                                                  {.at = 8, .is_block = true}};
+                                                     {.at = 120, .is_block = true},
+                                                     {.at = 8, .is_block = true}};
   EXPECT_EQ(plan_checkpoints(Tokens(200, 5), {}, 0, {}, {}, {.grid = 4, .min_tokens = 16}, positions),
             (std::vector<PlannedCheckpoint>{{48, Origin::kBreakpoint, std::chrono::seconds(300)},
                                             {120, Origin::kHistory},

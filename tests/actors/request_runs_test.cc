@@ -243,6 +243,7 @@ TEST_F(RequestRuns, ACancelInAnyPhaseGivesAllBack) {
 
 TEST_F(RequestRuns, CheckpointsAreWhereTheyAreAwaited) {
   model_->arch.grid = 64;
+  model_->checkpoints.grid = 64;
   {
     const std::lock_guard lock(script_->mutex);
     script_->branch = 130;
@@ -312,7 +313,7 @@ class IdleRuns : public RequestRuns {
  protected:
   IdleRuns() {
     model_->arch.decode_is_canonical = false;  // so replies are prefilled in idle time
-    model_->limits.reply_checkpoint_tokens = 4;
+    model_->checkpoints.reply_every = 4;
   }
   static protocol::GenerateRequest long_reply() {
     protocol::GenerateRequest request = request_of(prompt());

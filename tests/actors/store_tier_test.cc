@@ -124,5 +124,26 @@ TEST_F(StoreTierTest, AFailedReadHidesNothingForLong) {
   }
 }
 
+// What is sent while writing is off is dropped, so each state is sent until it is there.
+TEST_F(StoreTierTest, WritesAgainAfterAnyFailedCall) {
+  start(1 << 20);
+  TokenId last = 0;
+  for (const int fault : {ENOSPC, EIO, EMFILE, MemoryFiles::kShort}) {
+    for (std::size_t call = 0; call < 24; ++call) {
+      const SharedTokens tokens = prompt(++last);
+      files_->plan(call, fault);
+      store(tokens, 200);
+      ASSERT_TRUE(eventually([&] { return files_->calls() > call; }));
+      files_->plan(SIZE_MAX, 0);
+      ASSERT_TRUE(eventually([&] {
+        store(tokens, 200);
+        return fetch(tokens).state != nullptr;
+      })) << "fault "
+          << fault << " at call " << call;
+    }
+    expect_whole();
+  }
+}
+
 }  // namespace
 }  // namespace reprise::actors

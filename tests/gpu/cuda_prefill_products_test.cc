@@ -38,9 +38,11 @@ class CudaPrefillProducts : public test::CudaRig<testing::Test> {
     }
   }
 
-  PrefillWeight weight(const DeviceBytes& rows, const WeightSizes& sizes, bool stays = true) {
-    return {
-        .rows = rows.as<const Bf16>(), .outputs = sizes.outputs, .columns = sizes.columns, .stays = stays};
+  PrefillWeight weight(const DeviceBytes& rows, const WeightSizes& sizes, bool is_constant = true) {
+    return {.rows = rows.as<const Bf16>(),
+            .outputs = sizes.outputs,
+            .columns = sizes.columns,
+            .is_constant = is_constant};
   }
   DeviceBytes random_weight(const WeightSizes& sizes) {
     return upload(random_bf16(random_, elements_of(sizes.outputs, sizes.columns)));

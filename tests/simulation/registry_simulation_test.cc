@@ -12,6 +12,7 @@
 
 #include "actors/cache/prefix_registry.h"
 #include "runtime/testing/simulator.h"
+#include "tests/thorough.h"
 
 namespace reprise::actors {
 namespace {
@@ -22,7 +23,7 @@ using runtime::SimulatedChance;
 using runtime::Simulator;
 using runtime::Task;
 
-constexpr std::uint64_t kSeeds = 1000;
+const std::uint64_t kSeeds = thorough() ? 10'000 : 1000;
 constexpr std::uint64_t kSnapshotBytes = 100'000;
 constexpr int kRequests = 12;
 /// Longer than any answer takes: four leaders are followed for at most 120 s each, a tier is given 20 s.
@@ -40,6 +41,18 @@ struct Book {
   int lost = 0;      // leased snapshots that the worker does not have
   std::set<std::uint64_t> snapshots{};
   std::set<std::uint64_t> adopted{};
+  std::map<std::uint64_t, std::uint64_t> origins{};  // snapshot -> the snapshot it was computed from; 0: none
+  std::set<std::uint64_t> wrong{};                   // snapshots that were found wrong
+  int found_wrong = 0;
+
+  /// True if the snapshot is wrong, or was computed from one that is.
+  bool is_tainted(std::uint64_t number) const {
+    while (number != 0) {
+      if (wrong.contains(number)) return true;
+      number = origins.at(number);
+    }
+    return false;
+  }
 };
 
 // -- the worker
@@ -50,6 +63,7 @@ struct Compute {
   protocol::SharedPlan plan;
   SharedTokens tokens;
   std::uint32_t from;
+  std::uint64_t restored;  // snapshot; 0: none
 };
 struct CloseSequence {
   protocol::SequenceId sequence;
@@ -156,6 +170,7 @@ class SimulatedWorker : public runtime::Actor {
     } else {
       const std::uint64_t number = ++numbers_;
       book_.snapshots.insert(number);
+      book_.origins[number] = compute.restored;
       sequence.snapshots.push_back(number);
       taken.snapshot = protocol::SnapshotTaken{.snapshot = {.generation = 1, .number = number}, .tokens = at};
     }
@@ -246,6 +261,7 @@ class SimulatedRequest : public runtime::Actor {
     const Result<protocol::LookedUp> found = co_await looking;
     if (!answered(found.ok()) || leaves()) co_return stop();
     std::uint32_t from = 0;
+    std::uint64_t restored = 0;
     protocol::EndLease lease{.flight = number_};
     if (found->brought) {
       ++book_.brought;
@@ -259,13 +275,17 @@ class SimulatedRequest : public runtime::Actor {
       if (*has) {
         ++book_.restored;
         from = found->restore->at;
+        restored = found->restore->snapshot.number;
       } else {
         ++book_.lost;
         lease.failed = protocol::MissReason::kLost;
       }
       if (!book_.calm && chance_.percent(5)) {
         registry_.tell(protocol::DropEntry{.tokens = tokens, .length = found->restore->at});
+        book_.wrong.insert(found->restore->snapshot.number);
+        ++book_.found_wrong;
         from = 0;
+        restored = 0;
       }
     }
     registry_.tell(lease);
@@ -278,7 +298,7 @@ class SimulatedRequest : public runtime::Actor {
     for (const std::uint32_t at : places) {
       if (at > from) plan->places.push_back({.at = at, .origin = protocol::Origin::kSystem});
     }
-    auto computing = worker_.ask(Compute{sequence, plan, tokens, from}, kPatience);
+    auto computing = worker_.ask(Compute{sequence, plan, tokens, from, restored}, kPatience);
     const Result<std::uint32_t> reported = co_await computing;
     if (!answered(reported.ok()) || leaves()) co_return stop();
     auto settling = registry_.ask(protocol::Settle{.flight = number_, .reported = *reported}, kPatience);
@@ -350,6 +370,9 @@ void check_seed(std::uint64_t seed, Book& book) {
   EXPECT_EQ(figures.pinned.load(), 0U);
   EXPECT_EQ(figures.entries.load(), book.adopted.size()) << "entries without a snapshot, or the reverse";
   EXPECT_EQ(book.snapshots, book.adopted) << "a snapshot that belongs to nobody";
+  for (const std::uint64_t number : book.adopted) {
+    EXPECT_FALSE(book.is_tainted(number)) << "kept, though computed from a wrong state";
+  }
   EXPECT_EQ(registry.cell()->suspended_handlers(), 0U);
   EXPECT_TRUE(system.stop().complete);
 }
@@ -364,11 +387,13 @@ TEST(RegistrySimulation, RequestsEndAndNothingIsLeftBehind) {
     all.restored += book.restored;
     all.brought += book.brought;
     all.stopped += book.stopped;
+    all.found_wrong += book.found_wrong;
   }
   EXPECT_GT(all.followed, 100);
   EXPECT_GT(all.restored, 100);
   EXPECT_GT(all.brought, 100);
   EXPECT_GT(all.stopped, 100);
+  EXPECT_GT(all.found_wrong, 100);
 }
 
 }  // namespace

@@ -14,13 +14,14 @@
 #include "runtime/event.h"
 #include "runtime/stream.h"
 #include "runtime/testing/simulator.h"
+#include "tests/thorough.h"
 
 namespace reprise::runtime {
 namespace {
 
 using namespace std::chrono_literals;
 
-constexpr std::uint64_t kSeeds = 1000;
+const std::uint64_t kSeeds = thorough() ? 10'000 : 1000;
 constexpr Duration kTick = 1ms;  // the timers' resolution
 
 FailureHooks no_hooks() {

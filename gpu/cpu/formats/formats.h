@@ -200,10 +200,10 @@ constexpr auto kFormats = with_gguf_quants([]<class... Quant>() {
        widened_format<BF16Reader>(kBF16Format), widened_format<F8TileReader>(kF8TileFormat),
        widened_format<F8RowReader>(kF8RowFormat), quant_format<Quant>()..., quant_format<Int4>()});
 });
-static_assert(std::equal(kFormats.begin(), kFormats.end(), std::begin(kWeightFormats),
-                         std::end(kWeightFormats), [](const FormatKernels& row, const WeightFormat* format) {
-                           return row.format == format;
-                         }));
+static_assert(
+    std::equal(kFormats.begin(), kFormats.end(), std::begin(kWeightFormats), std::end(kWeightFormats),
+               [](const FormatKernels& row, const WeightFormat* format) { return row.format == format; }),
+    "kFormats has a row for each format of kWeightFormats, in that order");
 
 template <std::size_t kCount>
 constexpr std::array<FormatKernels, kCount> with_fast(std::array<FormatKernels, kCount> formats,

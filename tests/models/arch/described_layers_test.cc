@@ -290,6 +290,25 @@ TEST_F(DescribedLayers, ComputeWhatANaiveComputationGives) {
   }
 }
 
+TEST_F(DescribedLayers, DecodedTokensHaveTheBitsOfPrefill) {
+  gpu::Threads threads(1);
+  cpu::HostModel model(open_hf(), {}, threads, threads);
+  gpu::StateStore store(model.state().sizes(), {.pages = 4, .slots = 2});
+  const std::vector<TokenId> prompt = tokens(80);
+  std::optional<gpu::Sequence> prefilled = store.open();
+  std::optional<gpu::Sequence> decoded = store.open();
+  ASSERT_TRUE(prefilled && prefilled->reserve(prompt.size()) && decoded && decoded->reserve(prompt.size()));
+  const Slice whole{.sequence = &*prefilled, .tokens = prompt, .logits = Slice::Logits::kAll};
+  const std::span<const float> rows = model.forward({&whole, 1}, Phase::kPrefill);
+  const std::vector<float> cold(rows.begin(), rows.end());
+  for (std::size_t t = 0; t < prompt.size(); ++t) {
+    const Slice slice{.sequence = &*decoded, .tokens = std::span(prompt).subspan(t, 1)};
+    const std::span<const float> logits = model.forward({&slice, 1}, Phase::kDecode);
+    ASSERT_EQ(std::memcmp(logits.data(), cold.data() + t * config_.vocab, config_.vocab * sizeof(float)), 0)
+        << "token " << t;
+  }
+}
+
 TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   gpu::Threads threads(2);
   cpu::HostModel model(open_hf(), {}, threads, threads);
