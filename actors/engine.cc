@@ -30,7 +30,7 @@ using runtime::Result;
 using runtime::Task;
 
 struct Engine::Parts {
-  Parts(runtime::System& host, EngineOptions wishes);
+  Parts(runtime::System& host, EngineOptions engine_options);
   void spawn_tiers();
   /// Loads the snapshot names from that tier's store, and stores changes there.
   void keep_names(const TierSettings& settings, const runtime::RefOf<StoreTier>& tier) const;
@@ -81,9 +81,9 @@ std::shared_ptr<gpu::TransferBuffers> buffers_for(const EngineOptions& options) 
 
 }  // namespace
 
-Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
+Engine::Parts::Parts(runtime::System& host, EngineOptions engine_options)
     : system(host),
-      options(std::move(wishes)),
+      options(std::move(engine_options)),
       running(std::make_shared<BoundedCount>(options.max_requests)),
       idle(std::make_shared<BoundedCount>(options.max_idle)),
       restarts(std::make_shared<Restarts>(TextPool::size_for(system.workers()) + TextPool::kMaskMakers)),
@@ -99,7 +99,7 @@ Engine::Parts::Parts(runtime::System& host, EngineOptions wishes)
     directory->set({std::move(card), nullptr, "is being loaded", spec});
   }
   if (options.cache) spawn_tiers();
-  // It loads the models in the directory.
+  // At its start it loads the models in the directory.
   supervisor =
       system.spawn<ModelSupervisor>({.placement = runtime::Placement::own_thread(),
                                      .on_failure = runtime::OnFailure::restart(
@@ -171,7 +171,7 @@ Engine::~Engine() {
 
 runtime::StreamReader<Event> Engine::generate(protocol::GenerateRequest request) {
   auto [writer, reader] = runtime::make_stream<Event>(protocol::kEventWindow);
-  const bool ends_trace = !request.origin.trace;  // no caller ends it
+  const bool ends_trace = !request.origin.trace;  // otherwise the caller ends it
   if (ends_trace)
     request.origin.trace =
         traces::RequestTrace(request.origin.id.empty() ? "nameless" : request.origin.id, "asked");
@@ -343,11 +343,11 @@ Engine::AdapterAnswer Engine::unload_adapter(const std::string& model, const std
 }
 
 // Checks that a path from outside is inside the adapter folder, because the supervisor trusts its senders.
-runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterRequest adapter) {
-  LoadModelAdapter load{.model = std::move(adapter.model),
-                        .spec = {.name = std::move(adapter.name), .path = {}}};
-  if (!adapter.path.empty()) {
-    const std::filesystem::path path = std::filesystem::path(adapter.path).lexically_normal();
+runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterRequest request) {
+  LoadModelAdapter load{.model = std::move(request.model),
+                        .spec = {.name = std::move(request.name), .path = {}}};
+  if (!request.path.empty()) {
+    const std::filesystem::path path = std::filesystem::path(request.path).lexically_normal();
     const bool inside = path.is_relative() && !path.empty() && *path.begin() != "..";
     if (parts_->options.adapter_folder.empty() || !inside) {
       load.refused = parts_->options.adapter_folder.empty()
@@ -360,8 +360,8 @@ runtime::Ask<Engine::AdapterAnswer> Engine::load_adapter(protocol::AdapterReques
   return parts_->supervisor.ask(std::move(load), kAdapterTime);
 }
 
-runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterRequest adapter) {
-  return parts_->supervisor.ask(UnloadModelAdapter{std::move(adapter.model), std::move(adapter.name)},
+runtime::Ask<Engine::AdapterAnswer> Engine::unload_adapter(protocol::AdapterRequest request) {
+  return parts_->supervisor.ask(UnloadModelAdapter{std::move(request.model), std::move(request.name)},
                                 kAdapterTime);
 }
 
@@ -620,7 +620,7 @@ void list_tier(protocol::Tier tier, const TierFigures& figures, Listing& list) {
       "Snapshots not written to the cache tier because they were evicted first or too many waited, by tier.",
       read(figures.overtaken), of);
   list.counter("tier_no_room_total", "Snapshots not written because the cache tier had no space, by tier.",
-               read(figures.no_room), of);
+               read(figures.no_space), of);
   list.counter("tier_evicted_total", "Snapshots evicted from the cache tier, by tier.", read(figures.evicted),
                of);
   list.counter("tier_expired_total",

@@ -89,8 +89,8 @@ class Engine : public protocol::Service, public protocol::ServerAdmin, private p
   const WorkerFigures& device_figures(const std::string& device) const;
 
  private:
-  runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterRequest adapter) override;
-  runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterRequest adapter) override;
+  runtime::Ask<AdapterAnswer> load_adapter(protocol::AdapterRequest request) override;
+  runtime::Ask<AdapterAnswer> unload_adapter(protocol::AdapterRequest request) override;
 
   struct Parts;
   const std::unique_ptr<Parts> parts_;

@@ -16,7 +16,7 @@ namespace reprise::actors {
 
 struct EngineOptions {
   std::vector<ModelSpec> models{};
-  WorkerSettings worker{};       // every device's; `device`: the models' default
+  WorkerSettings worker{};       // for every device; `device` is the models' default
   std::string adapter_folder{};  // folder of the adapters that clients may load; empty: none
   bool cache = true;
   RegistrySettings registry{};
@@ -26,7 +26,7 @@ struct EngineOptions {
   RequestRules requests{};
   std::uint32_t max_requests = 1024;
   std::uint32_t max_idle = 4;                   // requests doing idle work
-  std::chrono::milliseconds max_step{120'000};  // minimum of the hang limit (step_watch.h)
+  std::chrono::milliseconds max_step{120'000};  // minimum of the hang limit (StepWatch)
   std::uint32_t max_reloads = 3;                // per model, within reload_window
   std::chrono::minutes reload_window{10};
   std::function<void(const std::string&)> log{};        // may be empty; called from any thread

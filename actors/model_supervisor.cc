@@ -51,7 +51,7 @@ std::string redact_paths(std::string text, const std::string& path) {
     if (!one.has_filename()) one = one.parent_path();  // "folder/"
     const std::string folder = one.parent_path().string();
     replace_all(text, one.string(), one.filename().string());
-    if (folder.size() > 1) replace_all(text, folder + "/", "");  // files beside it
+    if (folder.size() > 1) replace_all(text, folder + "/", "");  // files next to it
   }
   return text;
 }
@@ -405,7 +405,7 @@ Task<bool> ModelSupervisor::on(UnloadModel unload) {
   co_return dropped.ok();
 }
 
-// After the device has dropped them: none is being read any more.
+// Called after the device has dropped its snapshots, so none is being read.
 void ModelSupervisor::free_states(std::uint64_t model, const std::string& prefix) const {
   const bool is_served = std::any_of(models_.begin(), models_.end(), [&](const auto& other) {
     return other.second.arch && other.second.kind.model == model;
@@ -527,7 +527,7 @@ Task<LoadModelAdapter::Reply> ModelSupervisor::on(LoadModelAdapter load) {
   co_return LoadModelAdapter::Reply(card_of(name, adapter));
 }
 
-// Removes it from the directory first, then tells its requests, then frees what it held.
+// Removes the adapter from the directory first, then tells its requests, then frees its states.
 Task<UnloadModelAdapter::Reply> ModelSupervisor::on(UnloadModelAdapter unload) {
   const auto refuse = [](ErrorKind code, std::string why) {
     return UnloadModelAdapter::Reply(Error{code, std::move(why), "name"});

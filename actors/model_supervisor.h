@@ -4,7 +4,7 @@
 // Each device has one worker, created for its first model. Models on different devices share nothing.
 //
 // Concurrent requests to load a model wait for one load. A model whose step failed is dropped and reloaded,
-// within limits; its registry stays and records its snapshots as lost. If a device hangs (step_watch.h) or
+// within limits; its registry stays and records its snapshots as lost. If a device hangs (StepWatch) or
 // its worker ends by an exception, the worker is abandoned, the requests on it are told, and all its models
 // are loaded on a new one. A GPU that hangs, or whose CUDA context failed, cannot be recovered within the
 // process and is lost.
@@ -138,7 +138,7 @@ class ModelSupervisor : public runtime::Actor {
                                              AdapterSpec spec);
   runtime::Task<std::vector<ServedAdapter>> bring_adapters(const Managed& managed);
 
-  // -- when something breaks
+  // -- failures
   runtime::Task<void> reload(std::string name, std::string why);
   runtime::Task<Failure> reload_within_limits(Managed& managed, const std::string& why);
   runtime::Task<void> give_up(std::string name, std::string why);

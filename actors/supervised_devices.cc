@@ -21,8 +21,8 @@ SupervisedDevices::SupervisedDevices(WorkerSettings settings, std::shared_ptr<De
     : settings_(std::move(settings)), metrics_(std::move(metrics)), spawn_(std::move(spawn)) {}
 
 SupervisedDevice& SupervisedDevices::get(const std::string& name) {
-  const auto [place, is_new] = devices_.try_emplace(name);
-  SupervisedDevice& device = place->second;
+  const auto [found, is_new] = devices_.try_emplace(name);
+  SupervisedDevice& device = found->second;
   if (is_new) {
     device.name = name;
     device.figures = metrics_->of(name);

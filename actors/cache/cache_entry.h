@@ -29,7 +29,7 @@ struct CacheEntry {
   std::uint64_t conversation = 0;
   std::uint64_t request = 0;
   bool pinned = false;
-  std::chrono::nanoseconds ttl{0};  // since the last use, beside the cache's; 0: none
+  std::chrono::nanoseconds ttl{0};  // since the last use, in addition to the cache's; 0: none
 
   std::chrono::nanoseconds last_use{0};  // creation counts as a use
   std::uint64_t use_order = 0;
@@ -43,7 +43,7 @@ struct CacheEntry {
   bool queued = false;
 };
 
-// The cache's index, i.e. the tree of prompts and the entries, counts in the memory budget beside the
+// The cache's index, i.e. the tree of prompts and the entries, counts in the memory budget together with the
 // snapshots. Its size is computed, not measured: a fixed weight per node and entry, and the tokens.
 // tests/actors/cache_bytes_test.cc compares it with the allocator's figures.
 

@@ -31,7 +31,7 @@ class CacheNamespaces {
   std::size_t size() const { return by_root_.size(); }
   CacheNamespace* find(std::string_view name) const;  // null: unknown
   CacheNamespace& find_or_add(std::string_view name);
-  /// Sorted.
+  /// Returns the names that begin with `prefix`, sorted.
   std::vector<std::string> names_from(std::string_view prefix) const;
   CacheNamespace& of(const PrefixTree::Node* root) const;
 

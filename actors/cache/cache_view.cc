@@ -48,7 +48,7 @@ ViewedNode viewed(const NodeToView& candidate, const PrefixCache& cache, CacheTi
 
 }  // namespace
 
-protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache& wish, CacheTime now,
+protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache& request, CacheTime now,
                             const protocol::StateKind& kind) {
   protocol::CacheView view;
   const CacheNamespaces& namespaces = cache.namespaces();
@@ -58,7 +58,7 @@ protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache&
     node->for_each_child([&](const PrefixTree::Node* child) { candidates.push({child, space, parent}); });
   };
   for (const std::string& name : namespaces.names_from({})) {
-    if (!wish.scope.sees(name)) continue;
+    if (!request.scope.sees(name)) continue;
     ++view.spaces_in_all;
     const PrefixTree::Node* root = namespaces.find(name)->root;
     const protocol::NameSpaceParts parts = protocol::parts_of(name);
@@ -69,7 +69,7 @@ protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache&
     add_children(root, spaces.size() - 1, ViewedNode::kNoParent);
   }
   for (std::uint32_t shown = 0; !candidates.empty(); ++shown) {
-    if (shown == wish.max_nodes) {
+    if (shown == request.max_nodes) {
       view.cut = true;
       break;
     }

@@ -12,7 +12,7 @@
 
 namespace reprise::actors {
 
-protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache& wish, CacheTime now,
+protocol::CacheView view_of(const PrefixCache& cache, const protocol::ViewCache& request, CacheTime now,
                             const protocol::StateKind& kind);
 
 }  // namespace reprise::actors

@@ -25,7 +25,7 @@ using protocol::PlannedCheckpoint;
 
 /// A position where the client requested a checkpoint, with a maximum TTL, or where two blocks of its last
 /// message meet.
-struct PlacedBreakpoint {
+struct BreakpointPosition {
   std::uint32_t at = 0;
   std::chrono::seconds ttl{0};
   bool is_block = false;  // a block boundary; ttl is unused
@@ -39,15 +39,15 @@ std::vector<PlannedCheckpoint> plan_checkpoints(std::span<const TokenId> prompt,
                                                 std::uint32_t restored, std::optional<std::uint32_t> branch,
                                                 std::span<const std::uint32_t> wanted,
                                                 const CheckpointRules& rules,
-                                                std::span<const PlacedBreakpoint> breakpoints = {});
+                                                std::span<const BreakpointPosition> breakpoints = {});
 
 /// Returns positions inside a reply that is prefilled after `restored`, all before `end`: `rules.reply_every`
 /// tokens apart, or farther where that exceeds `rules.max_in_reply`.
-std::vector<PlannedCheckpoint> reply_places(std::uint32_t restored, std::uint32_t end,
-                                            const CheckpointRules& rules);
+std::vector<PlannedCheckpoint> reply_positions(std::uint32_t restored, std::uint32_t end,
+                                               const CheckpointRules& rules);
 
 /// Returns the spaced positions below `end`: spaced_from, then each 4/3 of the previous one. If there are
 /// more than `max_spaced`, only every n-th is kept, counted from the last.
-std::vector<std::uint32_t> spaced_places(std::uint32_t end, const CheckpointRules& rules);
+std::vector<std::uint32_t> spaced_positions(std::uint32_t end, const CheckpointRules& rules);
 
 }  // namespace reprise::actors

@@ -41,7 +41,7 @@ Flight& Flights::begin(const protocol::Announce& announce, const Sighting& seen,
   flight.max_tokens = announce.max_tokens;
   flight.known = seen.known;
   flight.diverges = seen.diverges;
-  flight.behind = seen.behind;
+  flight.tokens_after = seen.tokens_after;
   flight.since = wrong_.now();
   return flight;
 }

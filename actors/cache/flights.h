@@ -66,12 +66,12 @@ struct Flight {
   SharedTokens prompt;
   std::uint32_t max_tokens = UINT32_MAX;  // maximum to restore
   std::uint32_t known = 0;
-  bool diverges = false;     // the prompt diverges from a known path
-  std::uint32_t behind = 0;  // tokens of an entry beyond `known`
-  std::uint32_t lost = 0;    // tokens that the last lookup reported as lost
+  bool diverges = false;           // the prompt diverges from a known path
+  std::uint32_t tokens_after = 0;  // Sighting::tokens_after at the announcement
+  std::uint32_t lost = 0;          // tokens that the last lookup reported as lost
   protocol::MissReason why_lost = protocol::MissReason::kNone;
   protocol::SequenceId sequence{};  // null: not computing yet
-  WrongStates::Moment since = 0;    // of its last lookup, or of its announcement
+  WrongStates::Moment since = 0;    // moment of the last lookup or, before it, of the announcement
   std::vector<std::uint32_t> wanted;
   std::uint32_t passed = 0;               // position of its last checkpoint, taken or missed
   std::uint32_t reports = 0;              // checkpoint reports received

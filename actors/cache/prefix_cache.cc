@@ -22,7 +22,7 @@ namespace reprise::actors {
 namespace {
 
 using Node = PrefixTree::Node;
-using Place = PrefixTree::Place;
+using Position = PrefixTree::Position;
 using Tokens = std::span<const TokenId>;
 
 // Returns true for origins that represent the current end of a conversation, which its next request makes
@@ -44,7 +44,7 @@ struct TimedPin {
 
 struct PrefixCache::Impl {
   using Node = PrefixTree::Node;
-  using Place = PrefixTree::Place;
+  using Position = PrefixTree::Position;
 
   struct Flight {
     CacheNamespace* space;
@@ -69,10 +69,10 @@ struct PrefixCache::Impl {
     const std::uint32_t most = std::min(known, last);
     return most - most % options.grid;
   }
-  Best best_for(Place place, std::size_t length);
-  MissReason explain(Place place, std::size_t length, std::uint32_t restored) const;
+  Best best_for(Position position, std::size_t length);
+  MissReason explain(Position position, std::size_t length, std::uint32_t restored) const;
   /// A prompt's return to an evicted entry informs the policy like a hit.
-  void see_return(Place place, std::size_t length, std::uint32_t restored, CacheTime now);
+  void see_return(Position position, std::size_t length, std::uint32_t restored, CacheTime now);
   /// Returns the oldest flight at or below the node that is older than `self` and not in `passed`, as far as
   /// a short search finds it; 0: none.
   static FlightId older_flight(const Node* node, FlightId self, std::span<const FlightId> passed);
@@ -100,7 +100,7 @@ struct PrefixCache::Impl {
   void cap(const CacheEntry& newest, CacheTime now, std::vector<std::uint64_t>& dropped);
   /// Evicts kReply entries of a conversation beyond their cap, so that the rest lie far apart.
   void thin_replies(const CacheEntry& newest, std::vector<std::uint64_t>& dropped);
-  void give_way(CacheEntry& entry, std::vector<std::uint64_t>& dropped);
+  void evict_capped(CacheEntry& entry, std::vector<std::uint64_t>& dropped);
 
   /// Call after a walk in a namespace or a removal from it.
   void settle(CacheNamespace& space) {
@@ -290,7 +290,7 @@ void PrefixCache::Impl::cap(const CacheEntry& newest, CacheTime now, std::vector
   while (conversations.count(newest) > options.max_per_conversation) {
     CacheEntry* old = conversations.least_valuable(newest, now, *policy);
     if (old == nullptr) return;
-    give_way(*old, dropped);
+    evict_capped(*old, dropped);
   }
 }
 
@@ -300,11 +300,11 @@ void PrefixCache::Impl::thin_replies(const CacheEntry& newest, std::vector<std::
   while (conversations.count(newest, Origin::kReply) > options.max_in_replies) {
     CacheEntry* old = conversations.closest_to_others(newest, Origin::kReply);
     if (old == nullptr) return;
-    give_way(*old, dropped);
+    evict_capped(*old, dropped);
   }
 }
 
-void PrefixCache::Impl::give_way(CacheEntry& entry, std::vector<std::uint64_t>& dropped) {
+void PrefixCache::Impl::evict_capped(CacheEntry& entry, std::vector<std::uint64_t>& dropped) {
   dropped.push_back(entry.snapshot);
   detach(entry, MissReason::kEvicted);
   ++counted.capped;
@@ -358,10 +358,10 @@ Inserted PrefixCache::insert(std::string_view name_space, Tokens tokens, const N
 void PrefixCache::note_unhealthy(std::string_view name_space, Tokens tokens) {
   CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr || tokens.empty()) return;
-  const Place place = impl_->tree.match(space->root, tokens);
-  if (place.depth < tokens.size()) return;
-  if (place.depth == place.node->depth() && place.node->entry() != 0) return;
-  impl_->tree.bury(place, MissReason::kUnhealthy, ++impl_->clock);
+  const Position position = impl_->tree.match(space->root, tokens);
+  if (position.depth < tokens.size()) return;
+  if (position.depth == position.node->depth() && position.node->entry() != 0) return;
+  impl_->tree.bury(position, MissReason::kUnhealthy, ++impl_->clock);
   impl_->settle(*space);
 }
 
@@ -393,10 +393,10 @@ std::vector<std::uint64_t> PrefixCache::remove_from(std::string_view name_space,
   std::vector<std::uint64_t> dropped;
   CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr) return dropped;
-  const Place place = impl_->tree.match(space->root, tokens);
-  if (place.depth < tokens.size()) return dropped;
+  const Position position = impl_->tree.match(space->root, tokens);
+  if (position.depth < tokens.size()) return dropped;
   std::vector<EntryId> wrong;
-  std::vector<const Node*> below = {place.node};
+  std::vector<const Node*> below = {position.node};
   while (!below.empty()) {
     const Node* node = below.back();
     below.pop_back();
@@ -440,9 +440,9 @@ protocol::Pinned PrefixCache::pin(std::string_view name_space, Tokens tokens, Ca
   }
   CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr) return nothing();
-  const Place place = impl_->tree.match(space->root, tokens);
-  const Node* node = place.node;
-  while (node != nullptr && (node->depth() > place.depth || node->entry() == 0)) node = node->parent();
+  const Position position = impl_->tree.match(space->root, tokens);
+  const Node* node = position.node;
+  while (node != nullptr && (node->depth() > position.depth || node->entry() == 0)) node = node->parent();
   if (node == nullptr) return nothing();
   if (held != pins.end()) {
     const EntryId former = held->entry;
@@ -512,39 +512,40 @@ void PrefixCache::clear() {
 
 // -- what is known of a prompt
 
-PrefixCache::Impl::Best PrefixCache::Impl::best_for(Place place, std::size_t length) {
+PrefixCache::Impl::Best PrefixCache::Impl::best_for(Position position, std::size_t length) {
   if (options.any_token) {
-    const Place covered = PrefixTree::deepest_with(place, PrefixTree::kEntry);
+    const Position covered = PrefixTree::deepest_with(position, PrefixTree::kEntry);
     const std::uint32_t at = restorable(covered.depth, length);
     if (at == 0) return {};
-    const Place cut = PrefixTree::above(covered, at);
+    const Position cut = PrefixTree::above(covered, at);
     return {&entry_at(PrefixTree::find_below(cut.node, PrefixTree::kEntry)), at};
   }
-  const std::uint32_t most = restorable(place.depth, length);
-  for (const Node* node = place.node; node != nullptr; node = node->parent()) {
+  const std::uint32_t most = restorable(position.depth, length);
+  for (const Node* node = position.node; node != nullptr; node = node->parent()) {
     if (node->entry() != 0 && node->depth() <= most) return {&entry_at(node), node->depth()};
   }
   return {};
 }
 
-MissReason PrefixCache::Impl::explain(Place place, std::size_t length, std::uint32_t restored) const {
-  const std::uint32_t possible = restorable(place.depth, length);
+MissReason PrefixCache::Impl::explain(Position position, std::size_t length, std::uint32_t restored) const {
+  const std::uint32_t possible = restorable(position.depth, length);
   if (restored == possible && restored > 0) return MissReason::kNone;
-  if (place.depth < options.grid) return MissReason::kNeverSeen;
+  if (position.depth < options.grid) return MissReason::kNeverSeen;
   if (options.any_token) {  // any removed entry beyond could have been cut
-    const Place buried = PrefixTree::deepest_with(place, PrefixTree::kTombstone);
+    const Position buried = PrefixTree::deepest_with(position, PrefixTree::kTombstone);
     if (restorable(buried.depth, length) <= restored) return MissReason::kNoCheckpoint;
     return PrefixTree::find_below(buried.node, PrefixTree::kTombstone)->tombstone();
   }
-  for (const Node* node = place.node; node->depth() > restored; node = node->parent()) {
+  for (const Node* node = position.node; node->depth() > restored; node = node->parent()) {
     if (node->depth() <= possible && node->tombstone() != MissReason::kNone) return node->tombstone();
   }
   return MissReason::kNoCheckpoint;
 }
 
-void PrefixCache::Impl::see_return(Place place, std::size_t length, std::uint32_t restored, CacheTime now) {
-  const std::uint32_t possible = restorable(place.depth, length);
-  for (Node* node = place.node; node != nullptr && node->depth() > restored;
+void PrefixCache::Impl::see_return(Position position, std::size_t length, std::uint32_t restored,
+                                   CacheTime now) {
+  const std::uint32_t possible = restorable(position.depth, length);
+  for (Node* node = position.node; node != nullptr && node->depth() > restored;
        node = PrefixTree::parent_of(node)) {
     if (node->depth() > possible || !node->burial().counts || node->entry() != 0) continue;
     const EntryBurial& burial = node->burial();
@@ -608,10 +609,10 @@ std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prom
                                         std::span<const FlightId> passed) const {
   const CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr) return std::nullopt;
-  Place place = impl_->tree.match(space->root, prompt);
-  const std::uint32_t have = impl_->best_for(place, prompt.size()).at;
+  Position position = impl_->tree.match(space->root, prompt);
+  const std::uint32_t have = impl_->best_for(position, prompt.size()).at;
   for (;;) {
-    const Place shared = PrefixTree::deepest_with(place, PrefixTree::kFlight);
+    const Position shared = PrefixTree::deepest_with(position, PrefixTree::kFlight);
     const std::uint32_t at = impl_->restorable(shared.depth, prompt.size());
     if (at <= have || at - have < impl_->options.worth_waiting) return std::nullopt;
     if (self == 0) {
@@ -620,7 +621,7 @@ std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prom
     if (const FlightId flight = Impl::older_flight(shared.node, self, passed)) return Leader{flight, at};
     const Node* parent = shared.node->parent();
     if (parent == nullptr) return std::nullopt;
-    place = PrefixTree::above(shared, parent->depth());
+    position = PrefixTree::above(shared, parent->depth());
   }
 }
 
@@ -629,14 +630,15 @@ std::optional<Leader> PrefixCache::lead(std::string_view name_space, Tokens prom
 Sighting PrefixCache::peek(std::string_view name_space, Tokens prompt) const {
   const CacheNamespace* space = impl_->namespaces.find(name_space);
   if (space == nullptr) return {};
-  const Place place = impl_->tree.match(space->root, prompt);
-  Sighting seen{.known = place.depth, .restorable = impl_->best_for(place, prompt.size()).at, .branch = {}};
-  const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
-  if (PrefixTree::goes_on(place) && branch > seen.restorable) seen.branch = branch;
-  seen.diverges = PrefixTree::goes_on(place) && place.depth < prompt.size();
-  if (seen.diverges && place.node->count(PrefixTree::kEntry) > 0) {
-    const std::uint32_t depth = PrefixTree::find_below(place.node, PrefixTree::kEntry)->depth();
-    seen.behind = depth - std::min(depth, place.depth);
+  const Position position = impl_->tree.match(space->root, prompt);
+  Sighting seen{
+      .known = position.depth, .restorable = impl_->best_for(position, prompt.size()).at, .branch = {}};
+  const std::uint32_t branch = impl_->restorable(position.depth, prompt.size());
+  if (PrefixTree::continues(position) && branch > seen.restorable) seen.branch = branch;
+  seen.diverges = PrefixTree::continues(position) && position.depth < prompt.size();
+  if (seen.diverges && position.node->count(PrefixTree::kEntry) > 0) {
+    const std::uint32_t depth = PrefixTree::find_below(position.node, PrefixTree::kEntry)->depth();
+    seen.tokens_after = depth - std::min(depth, position.depth);
   }
   return seen;
 }
@@ -647,20 +649,20 @@ Found PrefixCache::lookup(std::string_view name_space, Tokens prompt, std::uint3
   Found found;
   found.reason = MissReason::kNeverSeen;
   if (CacheNamespace* space = impl_->namespaces.find(name_space)) {
-    Place place = impl_->tree.match(space->root, prompt);
-    impl_->tree.touch(place, ++impl_->clock);
-    const Impl::Best best = impl_->best_for(place, prompt.size());
+    Position position = impl_->tree.match(space->root, prompt);
+    impl_->tree.touch(position, ++impl_->clock);
+    const Impl::Best best = impl_->best_for(position, prompt.size());
     const bool in_flight = known != UINT32_MAX;
     known = std::max(known, best.at);  // a leading flight may have progressed since
-    if (known < place.depth) place = PrefixTree::above(place, known);
-    found.known = place.depth;
-    const std::uint32_t branch = impl_->restorable(place.depth, prompt.size());
-    if (!in_flight && PrefixTree::goes_on(place) && branch > best.at) found.branch = branch;
+    if (known < position.depth) position = PrefixTree::above(position, known);
+    found.known = position.depth;
+    const std::uint32_t branch = impl_->restorable(position.depth, prompt.size());
+    if (!in_flight && PrefixTree::continues(position) && branch > best.at) found.branch = branch;
     if (best.entry != nullptr && best.at < min_tokens) {
       found.reason = MissReason::kBelowMinimum;
     } else {
-      found.reason = impl_->explain(place, prompt.size(), best.at);
-      impl_->see_return(place, prompt.size(), best.at, now);
+      found.reason = impl_->explain(position, prompt.size(), best.at);
+      impl_->see_return(position, prompt.size(), best.at, now);
       if (best.entry != nullptr) {
         CacheEntry& entry = *best.entry;
         found.restore = Found::Restore{entry.id, entry.snapshot, best.at, entry.origin, entry.conversation};

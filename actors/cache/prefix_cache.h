@@ -87,7 +87,7 @@ struct Sighting {
   std::uint32_t restorable = 0;         // tokens that a lookup would restore
   std::optional<std::uint32_t> branch;  // as in Found
   bool diverges = false;                // an earlier prompt continues differently after `known`
-  std::uint32_t behind = 0;             // tokens of an entry beyond `known`
+  std::uint32_t tokens_after = 0;       // if it diverges: tokens after `known` of an entry on the other path
 };
 
 /// A flight worth waiting for: both prompts are equal up to `at`, a grid position.
@@ -104,7 +104,7 @@ struct NewEntry {
   std::uint64_t request = 0;  // its creator; entries of one request do not supersede each other
   bool pinned = false;
   std::uint32_t keep = 0;  // length of an entry not to be superseded: the last user message's end
-  CacheTime ttl{0};        // since the last use, beside the cache's; 0: none
+  CacheTime ttl{0};        // since the last use, in addition to the cache's; 0: none
 };
 
 struct Inserted {

@@ -111,7 +111,6 @@ Task<protocol::Announced> PrefixRegistry::on(protocol::Announce announce) {
   co_return announced;
 }
 
-// Returns true if the leader reached the position; a lookup then finds the checkpoint, or not.
 Task<bool> PrefixRegistry::follow(Leader leader, runtime::CancelToken gone) {
   const protocol::FlightNumber leading = flights_.number_of(leader.flight);
   Flight* flight = flights_.find(leading);
@@ -241,7 +240,7 @@ Task<protocol::LookedUp> PrefixRegistry::on(protocol::Lookup lookup) {
 void PrefixRegistry::explain(Flight& flight, const Found& best, protocol::LookedUp& answer) {
   if (answer.reason == MissReason::kNoCheckpoint && flight.diverges) answer.reason = MissReason::kDiverged;
   answer.known = best.known;
-  answer.beyond = flight.diverges ? flight.behind : 0;
+  answer.beyond = flight.diverges ? flight.tokens_after : 0;
   const auto last = std::min(
       static_cast<std::uint32_t>(flight.prompt->empty() ? 0 : flight.prompt->size() - 1), flight.max_tokens);
   const std::uint32_t possible = std::min(best.known, last) / options_.cache.grid * options_.cache.grid;
@@ -283,16 +282,16 @@ void PrefixRegistry::end_lease(Flight& flight, MissReason failed) {
 // -- the tier below
 
 void PrefixRegistry::begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable) {
-  std::optional<protocol::FetchState> wish =
-      tier_.wish(flight.name_space, flight.prompt, flight.max_tokens, restorable);
-  if (!wish) return;
+  std::optional<protocol::FetchState> request =
+      tier_.request_for(flight.name_space, flight.prompt, flight.max_tokens, restorable);
+  if (!request) return;
   flight.fetching = true;
   flight.fetched_since = flights_.wrong().now();
-  launch(fetch(number, std::move(*wish)));
+  launch(fetch(number, std::move(*request)));
 }
 
-Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchState wish) {
-  Task<std::optional<protocol::Fetched>> fetching = tier_.fetch(std::move(wish));
+Task<void> PrefixRegistry::fetch(protocol::FlightNumber number, protocol::FetchState request) {
+  Task<std::optional<protocol::Fetched>> fetching = tier_.fetch(std::move(request));
   std::optional<protocol::Fetched> fetched = co_await fetching;
   Flight* flight = flights_.find(number);
   if (flight == nullptr) co_return;
@@ -308,18 +307,18 @@ Task<void> PrefixRegistry::on(protocol::CheckpointTaken taken) {
     ++flight->reports;
     flight->changed.signal();
   }
-  bool stands = false;
+  bool inserted = false;
   if (taken.sequence.generation == generation_) {
     if (taken.snapshot) {
       Task<bool> inserting = insert(std::move(taken));
-      stands = co_await inserting;
+      inserted = co_await inserting;
     } else if (!taken.healthy) {
       cache_.note_unhealthy(taken.plan->name_space, std::span(*taken.tokens).first(at));
     }
   }
   if (Flight* flight = flights_.find(number)) {
     ++flight->settled;
-    if (stands && at <= flight->prompt->size()) flight->kept = std::max(flight->kept, at);
+    if (inserted && at <= flight->prompt->size()) flight->kept = std::max(flight->kept, at);
     flights_.pass(*flight, at);
   }
   publish();
@@ -370,7 +369,7 @@ Task<bool> PrefixRegistry::insert(protocol::CheckpointTaken taken) {
     latest_ = inserted.entry;  // only now: if adoption fails, the previous one must still be protected
     tier_.offer(taken, origin);
     co_return true;
-  }  // else its place says why it is not there
+  }  // otherwise the entry was removed, and its tombstone has the reason
   co_return false;
 }
 

@@ -64,7 +64,7 @@ struct RegistryOptions : RegistrySettings {
   runtime::Ref<RegistryStarted> supervisor{};      // may be null
   std::shared_ptr<RegistryFigures> figures{};      // null: the registry creates its own
   std::function<void(const std::string&)> warn{};  // may be empty
-  protocol::TierRef tier{};                        // below the device; may be nobody
+  protocol::TierRef tier{};                        // below the device; may be null
 };
 
 /// Sets the worker and generation of a loaded model, also after a reload.
@@ -114,12 +114,13 @@ class PrefixRegistry : public runtime::Actor {
   protocol::SnapshotId id_of(std::uint64_t number) const {
     return {.generation = generation_, .number = number};
   }
-  /// Follows until the checkpoint is there, or `gone`.
+  /// Waits until the leader has passed the position, or until `gone`. Returns true if it has; a lookup then
+  /// finds the checkpoint, unless it was skipped.
   runtime::Task<bool> follow(Leader leader, runtime::CancelToken gone);
   /// Returns true if there is an entry at the position afterwards.
   runtime::Task<bool> insert(protocol::CheckpointTaken taken);
   void begin_fetch(protocol::FlightNumber number, Flight& flight, std::uint32_t restorable);
-  runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState wish);
+  runtime::Task<void> fetch(protocol::FlightNumber number, protocol::FetchState request);
   /// Fills in the miss reason and the tokens it costs.
   void explain(Flight& flight, const Found& best, protocol::LookedUp& answer);
   runtime::Task<protocol::Dropped> drop(protocol::SnapshotId snapshot);
@@ -128,7 +129,7 @@ class PrefixRegistry : public runtime::Actor {
   void drop_later(protocol::SnapshotId snapshot);
   /// Returns the next entry for a reclaim, or nullopt if it may take no more.
   std::optional<EntryInfo> next_for(const protocol::Reclaim& reclaim, bool has_given);
-  /// Returns the number of entries that make up these bytes on average.
+  /// Returns the number of entries, 1 to 16, that make up these bytes at the average size.
   std::size_t likely_enough(std::uint64_t bytes) const;
   runtime::Task<bool> adopt(protocol::SnapshotId snapshot, EntryId entry);
   std::uint64_t budget_for_snapshots() const;
@@ -143,15 +144,15 @@ class PrefixRegistry : public runtime::Actor {
   RegistryOptions options_;
   PrefixCache cache_;
   protocol::SnapshotRef worker_;
-  protocol::StateKind kind_{};  // of the last binding
+  protocol::StateKind kind_{};  // state format of the last model bound
   std::uint32_t generation_ = 0;
   protocol::ArchId arch_{};
-  bool fell_short_ = false;  // of what the worker wanted to reclaim last
-  EntryId latest_ = 0;       // made or used last
+  bool fell_short_ = false;  // the last reclaim freed less than requested
+  EntryId latest_ = 0;       // entry created or used last
   std::uint64_t adopted_bytes_ = 0;
   Flights flights_{cache_};
   TierClient tier_;
-  std::uint64_t brought_tokens_ = 0;  // not found by lookups here
+  std::uint64_t brought_tokens_ = 0;  // restored from lower tiers beyond the lookups' results
   std::array<std::uint64_t, protocol::kMissReasons> by_reason_{};
   std::array<std::uint64_t, protocol::kMissReasons> lost_tokens_{};
   bool warned_ = false;

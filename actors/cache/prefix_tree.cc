@@ -57,7 +57,7 @@ void PrefixTree::drop_subtree(Node* top) {
 
 // -- positions
 
-PrefixTree::Place PrefixTree::match(Node* root, Tokens tokens) const {
+PrefixTree::Position PrefixTree::match(Node* root, Tokens tokens) const {
   Node* node = root;
   std::size_t depth = 0;
   while (depth < tokens.size()) {
@@ -71,16 +71,17 @@ PrefixTree::Place PrefixTree::match(Node* root, Tokens tokens) const {
   return {node, static_cast<std::uint32_t>(depth)};
 }
 
-PrefixTree::Place PrefixTree::above(Place place, std::uint32_t depth) {
-  REPRISE_CHECK(depth <= place.depth, "the requested ancestor is deeper than the node it was requested for");
-  Node* node = place.node;
+PrefixTree::Position PrefixTree::above(Position position, std::uint32_t depth) {
+  REPRISE_CHECK(depth <= position.depth,
+                "the requested ancestor is deeper than the node it was requested for");
+  Node* node = position.node;
   while (node->parent_ != nullptr && node->parent_->depth_ >= depth) node = node->parent_;
   return {node, depth};
 }
 
-PrefixTree::Place PrefixTree::deepest_with(Place place, Kind kind) {
-  if (place.node->count(kind) > 0) return place;
-  Node* node = place.node;
+PrefixTree::Position PrefixTree::deepest_with(Position position, Kind kind) {
+  if (position.node->count(kind) > 0) return position;
+  Node* node = position.node;
   while (node->parent_ != nullptr && node->count(kind) == 0) node = node->parent_;
   return {node, node->depth_};
 }
@@ -99,11 +100,11 @@ PrefixTree::Node* PrefixTree::find_below(Node* node, Kind kind) {
 // -- paths
 
 PrefixTree::Node* PrefixTree::walk(Node* root, Tokens tokens, Stamp stamp) {
-  const Place place = match(root, tokens);
-  touch(place, stamp);
-  Node* node = place.node;
-  if (place.depth < node->depth_) node = split(node, place.depth, stamp);
-  const Tokens rest = tokens.subspan(place.depth);
+  const Position position = match(root, tokens);
+  touch(position, stamp);
+  Node* node = position.node;
+  if (position.depth < node->depth_) node = split(node, position.depth, stamp);
+  const Tokens rest = tokens.subspan(position.depth);
   if (rest.empty()) return node;
   if (node->parent_ != nullptr && node->leaf() && carries_nothing(node)) {  // extend the leaf in place
     node->edge_.reserve(node->edge_.size() + rest.size());
@@ -119,19 +120,19 @@ PrefixTree::Node* PrefixTree::walk(Node* root, Tokens tokens, Stamp stamp) {
   return leaf;
 }
 
-void PrefixTree::touch(Place place, Stamp stamp) {
-  Node* node = place.depth == place.node->depth_ ? place.node : place.node->parent_;
+void PrefixTree::touch(Position position, Stamp stamp) {
+  Node* node = position.depth == position.node->depth_ ? position.node : position.node->parent_;
   Node* leaf = idle(node) ? node : nullptr;
   if (leaf != nullptr) idle_.erase(leaf->stamp_);
   for (; node != nullptr; node = node->parent_) node->stamp_ = stamp;
   if (leaf != nullptr) add_idle(leaf);
 }
 
-void PrefixTree::bury(Place place, MissReason tombstone, Stamp stamp) {
-  REPRISE_CHECK(place.depth > 0, "a tombstone was put at a root");
-  touch(place, stamp);
-  Node* node = place.node;
-  if (place.depth < node->depth_) node = split(node, place.depth, stamp);
+void PrefixTree::bury(Position position, MissReason tombstone, Stamp stamp) {
+  REPRISE_CHECK(position.depth > 0, "a tombstone was put at a root");
+  touch(position, stamp);
+  Node* node = position.node;
+  if (position.depth < node->depth_) node = split(node, position.depth, stamp);
   set_tombstone(node, tombstone);
 }
 
@@ -150,7 +151,7 @@ PrefixTree::Node* PrefixTree::trim() {
   return nullptr;
 }
 
-// -- what nodes carry
+// -- items of nodes
 
 void PrefixTree::set_entry(Node* node, std::uint64_t entry) {
   REPRISE_CHECK(node->entry_ == 0 && entry != 0, "a node was given a second entry, or an empty one");
@@ -270,7 +271,7 @@ void PrefixTree::add_idle(Node* leaf) {
 }
 
 // `node`, whose counts equal those of `of`, replaces it as its parent's child and in the lists.
-void PrefixTree::take_place(Node* node, Node* of) {
+void PrefixTree::replace_in_parent(Node* node, Node* of) {
   Node* parent = of->parent_;
   node->parent_ = parent;
   parent->children_.put(node->edge_.front(), node);
@@ -299,14 +300,14 @@ PrefixTree::Node* PrefixTree::split(Node* node, std::uint32_t depth, Stamp stamp
     list.count = node->below_[kind].count;
     if (list.count > 0) list.first = list.last = node;
   }
-  take_place(upper, node);
+  replace_in_parent(upper, node);
   node->edge_ = std::vector<TokenId>(node->edge_.begin() + cut, node->edge_.end());
   node->parent_ = upper;
   upper->children_.put(node->edge_.front(), node);
   return upper;
 }
 
-// Prepends its tokens to its only child's edge and removes the node.
+// Prepends the node's edge to its only child's edge and removes the node.
 void PrefixTree::merge(Node* node) {
   Node* child = node->children_.any();
   std::vector<TokenId> edge;
@@ -314,7 +315,7 @@ void PrefixTree::merge(Node* node) {
   edge.insert(edge.end(), node->edge_.begin(), node->edge_.end());
   edge.insert(edge.end(), child->edge_.begin(), child->edge_.end());
   child->edge_ = std::move(edge);
-  take_place(child, node);
+  replace_in_parent(child, node);
   --nodes_;
   delete node;
 }

@@ -64,9 +64,9 @@ class ChildMap {
       (*many_)[token] = node;
       return;
     }
-    for (auto& [first, place] : few_) {
+    for (auto& [first, position] : few_) {
       if (first == token) {
-        place = node;
+        position = node;
         return;
       }
     }
@@ -167,7 +167,7 @@ class PrefixTree {
   };
 
   /// A position on a path, `depth` tokens from the root: at `node`, or on the edge that leads to it.
-  struct Place {
+  struct Position {
     Node* node;
     std::uint32_t depth;
   };
@@ -184,13 +184,15 @@ class PrefixTree {
   // -- positions
 
   /// Returns the end of the longest known prefix.
-  Place match(Node* root, Tokens tokens) const;
-  /// Returns the position at `depth` on the path from the root to `place`.
-  static Place above(Place place, std::uint32_t depth);
-  static bool goes_on(Place place) { return place.depth < place.node->depth_ || !place.node->leaf(); }
+  Position match(Node* root, Tokens tokens) const;
+  /// Returns the position at `depth` on the path from the root to `position`.
+  static Position above(Position position, std::uint32_t depth);
+  static bool continues(Position position) {
+    return position.depth < position.node->depth_ || !position.node->leaf();
+  }
   /// Returns the deepest position up to this one at or below which a node carries `kind`; a root's if there
   /// is none.
-  static Place deepest_with(Place place, Kind kind);
+  static Position deepest_with(Position position, Kind kind);
   /// Returns a node of the subtree that carries the kind: this one if it does; otherwise descends into the
   /// child whose subtree was used last (entries), has had one longest (flights), or got one last
   /// (tombstones). Requires: there is one.
@@ -201,9 +203,9 @@ class PrefixTree {
   /// Returns the node at the end of the tokens, adding what is missing, and stamps the nodes on the path. The
   /// caller must give it an entry or a flight; otherwise it may violate the first invariant.
   Node* walk(Node* root, Tokens tokens, Stamp stamp);
-  void touch(Place place, Stamp stamp);
+  void touch(Position position, Stamp stamp);
   /// Attaches a tombstone at the position, adding a node if needed. Requires: not at a root.
-  void bury(Place place, protocol::MissReason tombstone, Stamp stamp);
+  void bury(Position position, protocol::MissReason tombstone, Stamp stamp);
 
   /// Removes the least recently walked idle leaf. Returns its root if that has become empty, else null.
   /// Requires: there is an idle leaf.
@@ -212,7 +214,7 @@ class PrefixTree {
   std::uint64_t tokens() const { return tokens_; }
   std::uint64_t nodes() const { return nodes_; }  // including roots
 
-  // -- what nodes carry
+  // -- items of nodes
 
   /// Removes a tombstone. Requires: the node has no entry.
   void set_entry(Node* node, std::uint64_t entry);
@@ -238,7 +240,7 @@ class PrefixTree {
   static bool idle(const Node* node);
   static void link(Node* node, Kind kind);
   static void unlink(Node* node, Kind kind);
-  static void take_place(Node* node, Node* of);
+  static void replace_in_parent(Node* node, Node* of);
   void count_up(Node* node, Kind kind);
   void count_down(Node* node, Kind kind);
   static void prefer(Node* node, Kind kind);

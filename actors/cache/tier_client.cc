@@ -13,8 +13,8 @@ using protocol::FetchState;
 using runtime::Result;
 using runtime::Task;
 
-std::optional<FetchState> TierClient::wish(const std::string& name_space, const SharedTokens& prompt,
-                                           std::uint32_t max_tokens, std::uint32_t restorable) const {
+std::optional<FetchState> TierClient::request_for(const std::string& name_space, const SharedTokens& prompt,
+                                                  std::uint32_t max_tokens, std::uint32_t restorable) const {
   if (!is_there() || prompt->empty()) return std::nullopt;
   const std::uint32_t at_most =
       std::min(static_cast<std::uint32_t>(prompt->size() - 1), max_tokens) / grid_ * grid_;
@@ -27,15 +27,16 @@ std::optional<FetchState> TierClient::wish(const std::string& name_space, const 
                     .seconds_per_token = model_.seconds_per_token ? model_.seconds_per_token() : 0};
 }
 
-runtime::Duration TierClient::patience(const FetchState& wish) {
-  const std::chrono::duration<double> computing((wish.at_most - wish.more_than) * wish.seconds_per_token * 2);
-  if (wish.seconds_per_token <= 0 || computing >= protocol::kMaxFetchTime) return protocol::kMaxFetchTime;
+runtime::Duration TierClient::patience(const FetchState& request) {
+  const std::chrono::duration<double> computing((request.at_most - request.more_than) *
+                                                request.seconds_per_token * 2);
+  if (request.seconds_per_token <= 0 || computing >= protocol::kMaxFetchTime) return protocol::kMaxFetchTime;
   return std::max<runtime::Duration>(std::chrono::duration_cast<runtime::Duration>(computing), kMinPatience);
 }
 
-Task<std::optional<protocol::Fetched>> TierClient::fetch(FetchState wish) {
-  const runtime::Duration time = patience(wish);
-  auto asked = tier_.ask(std::move(wish), runtime::deadline_after(time));
+Task<std::optional<protocol::Fetched>> TierClient::fetch(FetchState request) {
+  const runtime::Duration time = patience(request);
+  auto asked = tier_.ask(std::move(request), runtime::deadline_after(time));
   Result<protocol::Fetched> fetched = co_await asked;
   std::optional<protocol::Fetched> answer;
   if (fetched.ok()) {

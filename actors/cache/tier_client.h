@@ -1,6 +1,6 @@
 #pragma once
-// TierClient is a registry's access to the tiers below the device (protocol/tier.h): what it fetches from them,
-// for how long it waits, and what it offers them.
+// TierClient is a registry's access to the tiers below the device (protocol/tier.h): it fetches states,
+// bounds the wait for them, and offers adopted snapshots.
 //
 // A state is fetched if it may save as many tokens as a tier stores at least (CheckpointRules::kMinStored). The
 // wait is bounded by what computing the tokens would cost, since a read that takes longer is of no use; a tier
@@ -25,7 +25,7 @@ class TierClient {
   /// The shortest wait for a state, whatever computing costs.
   static constexpr std::chrono::seconds kMinPatience{20};
 
-  /// What the tiers have to know of the loaded model.
+  /// The properties of the loaded model that the tiers need.
   struct Model {
     protocol::StateKind kind{};
     std::function<double()> seconds_per_token{};  // prefill time; 0: unknown. May be empty
@@ -41,11 +41,11 @@ class TierClient {
 
   /// Returns what to fetch for a prompt of which the device can restore `restorable` tokens, and may restore
   /// `max_tokens`; nullopt: nothing.
-  std::optional<protocol::FetchState> wish(const std::string& name_space, const SharedTokens& prompt,
-                                           std::uint32_t max_tokens, std::uint32_t restorable) const;
-  static runtime::Duration patience(const protocol::FetchState& wish);
+  std::optional<protocol::FetchState> request_for(const std::string& name_space, const SharedTokens& prompt,
+                                                  std::uint32_t max_tokens, std::uint32_t restorable) const;
+  static runtime::Duration patience(const protocol::FetchState& request);
   /// Returns nullopt if there was no answer in time.
-  runtime::Task<std::optional<protocol::Fetched>> fetch(protocol::FetchState wish);
+  runtime::Task<std::optional<protocol::Fetched>> fetch(protocol::FetchState request);
 
   /// Offers an adopted snapshot, if it is worth storing.
   void offer(const protocol::CheckpointTaken& taken, protocol::Origin origin);

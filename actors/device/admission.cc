@@ -14,7 +14,7 @@ using protocol::OpenSequence;
 using protocol::Priority;
 using OpenResult = protocol::JobResult<protocol::Opened>;
 
-// -- the order of those that wait
+// -- order of waiting requests
 
 namespace {
 
@@ -53,14 +53,14 @@ Admission::Admission(DeviceState& state, MemoryReclaimer& memory, WorkerFigures&
                      const AdmissionLimits& limits)
     : state_(state), memory_(memory), figures_(figures), limits_(limits) {}
 
-// -- prices
+// -- costs
 
-std::uint64_t Admission::price_of(const StateTable& table, const OpenSequence& job, std::uint64_t tokens,
-                                  std::uint64_t shared) {
+std::uint64_t Admission::cost_of(const StateTable& table, const OpenSequence& job, std::uint64_t tokens,
+                                 std::uint64_t shared) {
   const std::uint64_t kept = job.keeps_prompt ? table.slot_bytes() + table.page_bytes() : 0;
   const std::uint64_t tail =
       shortens(job) ? models::PromptTail::bytes_of(table.facts().tail_bytes, job.kv.window) : 0;
-  return table.price(tokens, shared) + kept + tail;
+  return table.cost(tokens, shared) + kept + tail;
 }
 
 bool Admission::shortens(const OpenSequence& job) {
@@ -75,12 +75,12 @@ std::uint64_t Admission::tokens_of(const OpenSequence& job, std::uint64_t reply)
   return job.kv.tokens + std::max(prompt, reply);
 }
 
-std::uint64_t Admission::tokens_priced(const OpenSequence& job) const {
-  return tokens_of(job, std::min(job.max_tokens, limits_.reply_tokens_priced));
+std::uint64_t Admission::tokens_reserved(const OpenSequence& job) const {
+  return tokens_of(job, std::min(job.max_tokens, limits_.reply_tokens_reserved));
 }
 
-std::uint64_t Admission::admission_price(const StateTable& table, const OpenSequence& job) const {
-  return price_of(table, job, tokens_priced(job), job.shared_tokens);
+std::uint64_t Admission::admission_cost(const StateTable& table, const OpenSequence& job) const {
+  return cost_of(table, job, tokens_reserved(job), job.shared_tokens);
 }
 
 std::uint64_t Admission::share_of(const OpenSequence& job) const {
@@ -89,7 +89,7 @@ std::uint64_t Admission::share_of(const OpenSequence& job) const {
   return static_cast<std::uint64_t>(static_cast<double>(all) * job.tenant_share);
 }
 
-bool Admission::within_share(const OpenSequence& job, std::uint64_t price) const {
+bool Admission::within_share(const OpenSequence& job, std::uint64_t cost) const {
   const std::uint64_t most = share_of(job);
   if (most == state_.budget().limit()) return true;
   std::uint64_t held = 0;
@@ -98,7 +98,7 @@ bool Admission::within_share(const OpenSequence& job, std::uint64_t price) const
       if (run.tenant == job.tenant) held += table->charge(run);
     }
   }
-  return held == 0 || held + price <= most;
+  return held == 0 || held + cost <= most;
 }
 
 // -- waiting
@@ -114,10 +114,10 @@ void Admission::apply(OpenSequence job, Reply reply, Time now) {
         OpenResult(Error{ErrorKind::kBadJob, "kv_budget: prompts of this model cannot be compacted"}));
   if (job.adapter && !table->has_adapter(job.adapter))
     return reply.answer(OpenResult(Error{ErrorKind::kUnknown, "no such adapter is loaded"}));
-  const std::uint64_t price = price_of(*table, job, tokens_of(job, job.max_tokens), 0);
-  if (const std::uint64_t most = share_of(job); price > most) {
+  const std::uint64_t cost = cost_of(*table, job, tokens_of(job, job.max_tokens), 0);
+  if (const std::uint64_t most = share_of(job); cost > most) {
     return reply.answer(OpenResult(Error{
-        ErrorKind::kNeverFits, "the request needs " + std::to_string(price) +
+        ErrorKind::kNeverFits, "the request needs " + std::to_string(cost) +
                                    " bytes of memory for its state; the limit is " + std::to_string(most) +
                                    (most < state_.budget().limit() ? " (the share of its tenant)" : "")}));
   }
@@ -197,11 +197,11 @@ bool Admission::admit_next(Time now) {
     Waiting& waiting = waiting_[index];
     const StateTable* table = state_.find(waiting.job.arch.generation);
     if (table != nullptr && !table->failed()) {
-      const std::uint64_t price = admission_price(*table, waiting.job);
-      if (!within_share(waiting.job, price)) continue;  // delayed only by its own tenant
+      const std::uint64_t cost = admission_cost(*table, waiting.job);
+      if (!within_share(waiting.job, cost)) continue;  // delayed only by its own tenant
       if (first != nullptr) {
         if (first->passed >= kMaxPasses) return false;
-        if (!state_.budget().has_room(price + state_.promised_bytes(), table->slot_bytes())) {
+        if (!state_.budget().has_room(cost + state_.promised_bytes(), table->slot_bytes())) {
           waiting.was_short = true;
           continue;
         }
@@ -235,15 +235,15 @@ bool Admission::admit_one(Waiting& waiting, Time now) {
     return true;
   }
   if (table->sequences().size() >= limits_.sequences) return false;
-  const std::uint64_t price = admission_price(*table, job);
-  const auto room = [&] {
-    return memory_.find({.bytes = price + state_.promised_bytes(), .block = table->slot_bytes()});
+  const std::uint64_t cost = admission_cost(*table, job);
+  const auto look_for_memory = [&] {
+    return memory_.find({.bytes = cost + state_.promised_bytes(), .block = table->slot_bytes()});
   };
-  if (room() != Availability::kHere) {
+  if (look_for_memory() != Availability::kHere) {
     waiting.was_short = true;
     // A request cancels idle work; running requests keep their memory.
     if (job.priority == Priority::kIdle || !memory_.preempt_for(nullptr)) return false;
-    if (room() != Availability::kHere) return false;
+    if (look_for_memory() != Availability::kHere) return false;
   }
   const auto lacks_block = [&](std::uint64_t bytes) {
     waiting.was_short = true;
@@ -267,17 +267,17 @@ bool Admission::admit_one(Waiting& waiting, Time now) {
   run.adapter = job.adapter.number;
   run.trace = job.trace;
   run.order = ++admissions_;
-  run.priced_pages = static_cast<std::uint32_t>((tokens_priced(job) + kPage - 1) / kPage);
+  run.reserved_pages = static_cast<std::uint32_t>((tokens_reserved(job) + kPage - 1) / kPage);
   if (tail) {
-    const std::uint32_t reply = std::min(job.max_tokens, limits_.reply_tokens_priced);
+    const std::uint32_t reply = std::min(job.max_tokens, limits_.reply_tokens_reserved);
     run.compaction.budget = job.kv;
     run.compaction.tail = std::move(tail);
-    run.compaction.priced_pages = (job.kv.tokens + reply + kPage - 1) / kPage;
+    run.compaction.reserved_pages = (job.kv.tokens + reply + kPage - 1) / kPage;
   }
   run.shared_pages = job.shared_tokens / kPage;
   run.snapshot_promised = job.keeps_prompt;
-  if (job.priority != Priority::kIdle) memory_.admitted(price, now);
-  waiting.reply.answer(OpenResult(protocol::Opened{.sequence = run.id, .price_bytes = price}));
+  if (job.priority != Priority::kIdle) memory_.admitted(cost, now);
+  waiting.reply.answer(OpenResult(protocol::Opened{.sequence = run.id, .price_bytes = cost}));
   return true;
 }
 

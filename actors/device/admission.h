@@ -1,9 +1,9 @@
 #pragma once
 // Admission decides which waiting request gets a sequence next.
 //
-// The price of a request is the memory of a state slot, the pages of its prompt and of at most
-// `reply_tokens_priced` reply tokens, and a snapshot after the prompt if one will be taken; for a prompt to
-// be compacted, also the kept entries and the queries that choose them. A request is admitted when its price
+// The cost of a request is the memory of a state slot, the pages of its prompt and of at most
+// `reply_tokens_reserved` reply tokens, and a snapshot after the prompt if one will be taken; for a prompt to
+// be compacted, also the kept entries and the queries that choose them. A request is admitted when its cost
 // is available beyond the reservations of others. It is refused at once if all of its tokens can never fit
 // the budget or its tenant's share, or if too many requests wait.
 //
@@ -44,9 +44,9 @@ struct Applicant {
 std::vector<std::size_t> admission_order(std::span<const Applicant> applicants);
 
 struct AdmissionLimits {
-  std::uint32_t sequences = 256;            // per model
-  std::uint32_t waiting = 1024;             // across all models
-  std::uint32_t reply_tokens_priced = 256;  // reply tokens reserved at admission, at most
+  std::uint32_t sequences = 256;              // per model
+  std::uint32_t waiting = 1024;               // across all models
+  std::uint32_t reply_tokens_reserved = 256;  // reply tokens reserved at admission, at most
 };
 
 class Admission {
@@ -82,7 +82,7 @@ class Admission {
     Reply reply;
     std::uint64_t arrival = 0;
     Time since{};
-    std::uint32_t passed = 0;  // times that another was admitted first
+    std::uint32_t passed = 0;  // number of later requests admitted before it
     bool was_short = false;
   };
 
@@ -90,16 +90,16 @@ class Admission {
   bool admit_one(Waiting& waiting, Time now);
   void count_wait(const Waiting& waiting, Time now);
   std::vector<std::size_t> order_of_waiting(Time now) const;
-  /// Returns the price of a sequence of `tokens`, the first `shared` of them in shared pages.
-  static std::uint64_t price_of(const StateTable& table, const protocol::OpenSequence& job,
-                                std::uint64_t tokens, std::uint64_t shared);
+  /// Returns the cost of a sequence of `tokens`, the first `shared` of them in shared pages.
+  static std::uint64_t cost_of(const StateTable& table, const protocol::OpenSequence& job,
+                               std::uint64_t tokens, std::uint64_t shared);
   static bool shortens(const protocol::OpenSequence& job);
   /// Returns the peak number of KV entries with `reply` tokens decoded.
   static std::uint64_t tokens_of(const protocol::OpenSequence& job, std::uint64_t reply);
-  std::uint64_t tokens_priced(const protocol::OpenSequence& job) const;
-  std::uint64_t admission_price(const StateTable& table, const protocol::OpenSequence& job) const;
+  std::uint64_t tokens_reserved(const protocol::OpenSequence& job) const;
+  std::uint64_t admission_cost(const StateTable& table, const protocol::OpenSequence& job) const;
   std::uint64_t share_of(const protocol::OpenSequence& job) const;
-  bool within_share(const protocol::OpenSequence& job, std::uint64_t price) const;
+  bool within_share(const protocol::OpenSequence& job, std::uint64_t cost) const;
 
   DeviceState& state_;
   MemoryReclaimer& memory_;

@@ -7,11 +7,11 @@ namespace {
 
 using protocol::Priority;
 
-// Returns how many of `wish` tokens a slice may take: up to its stop, else up to a multiple of the grid.
-std::uint32_t slice_length(const Runnable& prefill, std::uint32_t wish, std::uint32_t grid) {
+// Returns how many of `wanted` tokens a slice may take: up to its stop, else up to a multiple of the grid.
+std::uint32_t slice_length(const Runnable& prefill, std::uint32_t wanted, std::uint32_t grid) {
   const std::uint32_t left = prefill.stop_at - prefill.at;
-  if (wish >= left) return left;
-  const std::uint32_t end = (prefill.at + wish) / grid * grid;
+  if (wanted >= left) return left;
+  const std::uint32_t end = (prefill.at + wanted) / grid * grid;
   return end > prefill.at ? end - prefill.at : 0;
 }
 
@@ -49,8 +49,8 @@ void add_prefills(std::vector<Runnable> prefills, std::uint32_t tokens, std::uin
   std::uint32_t left = tokens;
   for (std::size_t i = 0; i < prefills.size() && left > 0; ++i) {
     const bool oldest_of_many = i == 0 && prefills.size() > 1;
-    const std::uint32_t wish = oldest_of_many ? std::max((left + 1) / 2, grid) : left;
-    taken[i] = slice_length(prefills[i], std::min(wish, left), grid);
+    const std::uint32_t wanted = oldest_of_many ? std::max((left + 1) / 2, grid) : left;
+    taken[i] = slice_length(prefills[i], std::min(wanted, left), grid);
     left -= taken[i];
   }
   Runnable rest = prefills.front();
@@ -65,7 +65,8 @@ void add_prefills(std::vector<Runnable> prefills, std::uint32_t tokens, std::uin
 bool are_gathered(std::span<const Runnable> prefills, std::size_t decoders, const BatchLimits& limits,
                   std::uint64_t step) {
   // If only one slice fits, prefills alternate by step parity already.
-  if (limits.gather_from == 0 || decoders < limits.gather_from || limits.tokens_beside < 2 * limits.grid) {
+  if (limits.gather_from == 0 || decoders < limits.gather_from ||
+      limits.tokens_with_decoding < 2 * limits.grid) {
     return false;
   }
   std::uint64_t left = 0;
@@ -73,7 +74,7 @@ bool are_gathered(std::span<const Runnable> prefills, std::size_t decoders, cons
     if (one.priority == Priority::kHigh) return false;
     left += one.end - one.at;
   }
-  return left < limits.tokens_beside && step % 2 == 1;
+  return left < limits.tokens_with_decoding && step % 2 == 1;
 }
 
 }  // namespace
@@ -88,8 +89,8 @@ std::vector<BatchSlice> plan_batch(std::span<const Runnable> runnable, const Bat
   for (const Runnable& one : decoders) batch.push_back({.key = one.key, .decodes = true, .tokens = 1});
   std::vector<Runnable> prefills = chosen(runnable, false, false);
   if (are_gathered(prefills, decoders.size(), limits, step)) prefills.clear();
-  add_prefills(std::move(prefills), batch.empty() ? limits.tokens : limits.tokens_beside, limits.grid, step,
-               batch);
+  add_prefills(std::move(prefills), batch.empty() ? limits.tokens : limits.tokens_with_decoding, limits.grid,
+               step, batch);
   if (!batch.empty() || !limits.idle_work) return batch;
   for (const Runnable& one : chosen(runnable, true, true)) {
     batch.push_back({.key = one.key, .decodes = true, .tokens = 1});

@@ -5,7 +5,7 @@
 // - Of the prefill tokens, the oldest prefill gets at most half. The rest goes by priority, then to the
 //   prefill with the fewest tokens left, so that short prompts do not wait for long ones; what remains goes
 //   to the oldest. If only one slice fits, the oldest and the first of the others alternate.
-// - Slices are shorter beside decoding sequences, to bound inter-token latency.
+// - Slices are shorter in steps with decoding sequences, to bound inter-token latency.
 // - Idle work runs only if nothing else does.
 // - With `gather_from` or more decoding sequences, prefills that together fill less than a step run in every
 //   second step only, unless one has high priority: on a GPU any prefill prolongs a step.
@@ -23,11 +23,11 @@
 namespace reprise::actors {
 
 struct BatchLimits {
-  std::uint32_t rows = 256;          // decoding sequences in a step
-  std::uint32_t tokens = 256;        // prefill tokens per step without decoding sequences
-  std::uint32_t tokens_beside = 64;  // prefill tokens per step with decoding sequences
-  std::uint32_t idle_tokens = 64;    // prefill tokens per step of idle work
-  std::uint32_t gather_from = 0;     // decoding sequences from which on prefills are gathered; 0: never
+  std::uint32_t rows = 256;                 // decoding sequences in a step
+  std::uint32_t tokens = 256;               // prefill tokens per step without decoding sequences
+  std::uint32_t tokens_with_decoding = 64;  // prefill tokens per step with decoding sequences
+  std::uint32_t idle_tokens = 64;           // prefill tokens per step of idle work
+  std::uint32_t gather_from = 0;  // decoding sequences from which on prefills are gathered; 0: never
   bool idle_work = true;   // false: no idle work, because a request is about to begin and would wait for it
   std::uint32_t grid = 1;  // tokens; slices end at its multiples, and a step may always hold this many
 };

@@ -96,7 +96,7 @@ void DeviceModels::open_device() {
   if (device_) return;
   device_ = models::Device::open(settings_.device, settings_.device_options);
   limits_ = settings_.batch.value_or(BatchLimits{.tokens = device_->prefill_rows(),
-                                                 .tokens_beside = device_->prefill_rows() / 4,
+                                                 .tokens_with_decoding = device_->prefill_rows() / 4,
                                                  .idle_tokens = device_->prefill_rows() / kIdleShare,
                                                  .gather_from = kGatherFrom});
 }
@@ -222,10 +222,11 @@ void DeviceModels::add_adapters() {
       continue;
     }
     const std::uint64_t bytes = arch->model().adapter_bytes(adapter);
-    const Availability room = memory_.find({.bytes = bytes + state_.promised_bytes(), .dispensable = true});
-    if (room == Availability::kComing) {
+    const Availability availability =
+        memory_.find({.bytes = bytes + state_.promised_bytes(), .dispensable = true});
+    if (availability == Availability::kComing) {
       adapters_read_.push_back(std::move(read));
-    } else if (room == Availability::kNone || !state_.budget().take(bytes)) {
+    } else if (availability == Availability::kNone || !state_.budget().take(bytes)) {
       read.reply.answer(
           AdapterAnswer(Error{ErrorKind::kNoMemory, "the adapter needs " + std::to_string(bytes) +
                                                         " bytes of the device's memory; free are " +

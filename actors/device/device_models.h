@@ -1,7 +1,7 @@
 #pragma once
 // DeviceModels loads models and adapters onto a device, and drops them.
 //
-// Models and adapters are read by a loader (load_model.h), beside the steps if the device permits it. The
+// Models and adapters are read by a loader (load_model.h), during steps if the device permits it. The
 // loader calls `done` when it has finished; the worker then calls finish_load() or adapter_read(), which adds
 // the result. An adapter waits for memory, so the worker calls add_adapters() in every round.
 //
@@ -49,7 +49,7 @@ class ModelInstance : public StateTable {
   StepRunner& runner() { return *runner_; }
   const models::Model& model() const { return runner_->model(); }
 
-  // Reclaims bytes, and is told of checkpoints.
+  /// The model's registry: reclaims bytes, and receives checkpoints.
   runtime::Ref<protocol::Reclaim, protocol::CheckpointTaken> registry;
   std::function<std::int64_t()> oldest_use;
 

@@ -92,7 +92,7 @@ StateTable::StateTable(std::uint32_t generation, const ModelFacts& facts, gpu::B
       store_(facts.sizes, bounds_of(facts.sizes, budget, memory)),
       adopted_(facts.sizes) {}
 
-std::uint64_t StateTable::price(std::uint64_t tokens, std::uint64_t shared) const {
+std::uint64_t StateTable::cost(std::uint64_t tokens, std::uint64_t shared) const {
   const std::uint64_t pages = (tokens + kPageTokens - 1) / kPageTokens;
   return slot_bytes() + (pages - std::min(pages, shared / kPageTokens)) * page_bytes();
 }

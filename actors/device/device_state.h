@@ -51,12 +51,12 @@ struct SequenceRun {
   protocol::Priority priority = protocol::Priority::kNormal;
   std::uint64_t tenant = 0;
   std::uint64_t group = 0;
-  std::uint64_t adapter = 0;       // 0: none
-  std::uint64_t order = 0;         // order of admission
-  std::uint32_t priced_pages = 0;  // pages reserved at admission
-  std::uint32_t shared_pages = 0;  // pages expected to be shared with a snapshot; 0 once that is decided
-  bool snapshot_promised = false;  // memory for a snapshot after the prompt is reserved
-  std::uint64_t last_step = 0;     // the model's last step that included it
+  std::uint64_t adapter = 0;         // 0: none
+  std::uint64_t order = 0;           // order of admission
+  std::uint32_t reserved_pages = 0;  // pages reserved at admission
+  std::uint32_t shared_pages = 0;    // pages expected to be shared with a snapshot; 0 once that is decided
+  bool snapshot_promised = false;    // memory for a snapshot after the prompt is reserved
+  std::uint64_t last_step = 0;       // the model's last step that included it
   Phase phase = Phase::kIdle;
   bool in_step = false;
   std::uint32_t step_end = 0;  // tokens in the state after the step
@@ -80,7 +80,7 @@ struct SequenceRun {
     KvBudget budget;                           // 0 tokens: none
     std::unique_ptr<models::PromptTail> tail;  // queries that choose the kept entries; null once compacted
     std::optional<KvKept> kept;                // result
-    std::uint32_t priced_pages = 0;            // pages reserved once the prompt is compacted
+    std::uint32_t reserved_pages = 0;          // pages reserved once the prompt is compacted
   };
   Compaction compaction;
 
@@ -101,7 +101,7 @@ struct SequenceRun {
     std::vector<std::uint32_t> early_checkpoints;  // positions requested before the prefill arrived
     std::vector<std::uint32_t> awaited;            // planned positions that other requests wait for
     bool want_digest = false;
-    protocol::Prefill::Hidden hidden_wish = protocol::Prefill::Hidden::kNone;
+    protocol::Prefill::Hidden hidden_kind = protocol::Prefill::Hidden::kNone;
     std::vector<float> hidden;       // hidden state that the request wants; not reallocated during a step
     std::uint32_t hidden_until = 0;  // tokens included in it
     std::uint32_t computed = 0;
@@ -148,7 +148,7 @@ struct SequenceRun {
   std::uint32_t promised_pages() const {
     if (!state) return 0;
     const auto held = std::max(static_cast<std::uint32_t>(state->pages().size()), shared_pages);
-    return priced_pages > held ? priced_pages - held : 0;
+    return reserved_pages > held ? reserved_pages - held : 0;
   }
   bool waits_for_memory() const { return phase == Phase::kRestore || phase == Phase::kSnapshot; }
   /// Returns the number of tokens that the state must cover before new work: all but the newest decoded one.
@@ -174,13 +174,13 @@ struct SequenceRun {
     return phase == Phase::kDecode && decode.call_plan && !decoded.empty() &&
            decoded.back() == decode.call_opener && held_tokens() == settled();
   }
-  void place_next_reply_checkpoint(std::uint32_t grid) {
+  void set_next_reply_checkpoint(std::uint32_t grid) {
     decode.next_reply_checkpoint = (held_tokens() + decode.reply_checkpoint_every + grid - 1) / grid * grid;
   }
-  TokenId token_at(std::uint32_t place) const {
-    if (place < prompt_end) return (*prompt)[place];
-    REPRISE_CHECK(place - prompt_end < decoded.size(), "a token was requested that is not sampled yet");
-    return decoded[place - prompt_end];
+  TokenId token_at(std::uint32_t position) const {
+    if (position < prompt_end) return (*prompt)[position];
+    REPRISE_CHECK(position - prompt_end < decoded.size(), "a token was requested that is not sampled yet");
+    return decoded[position - prompt_end];
   }
 
   /// Reports how many tokens the prefill has computed; a report without credit is skipped.
@@ -194,7 +194,7 @@ struct SequenceRun {
   /// Forgets the decoding that the prefill carries, and ends its stream.
   void drop_carried_decode();
 
-  /// Ends the current work and answers all who wait for it with `error`.
+  /// Ends the current work and answers all jobs that wait for it with `error`.
   void end_work(const protocol::Error& error);
 };
 
@@ -236,11 +236,11 @@ class StateTable {
   std::uint64_t page_bytes() const { return facts_.sizes.page_bytes; }
   std::uint64_t slot_bytes() const { return facts_.sizes.slot_bytes; }
   /// Returns the bytes of a sequence of `tokens`, the first `shared` of them in shared pages.
-  std::uint64_t price(std::uint64_t tokens, std::uint64_t shared = 0) const;
+  std::uint64_t cost(std::uint64_t tokens, std::uint64_t shared = 0) const;
   /// Returns the larger of the bytes that it holds and was promised. Shared pages count in full.
   std::uint64_t charge(const SequenceRun& run) const {
     const std::uint64_t pages = run.state ? run.state->pages().size() : 0;
-    return slot_bytes() + std::max<std::uint64_t>(pages, run.priced_pages) * page_bytes();
+    return slot_bytes() + std::max<std::uint64_t>(pages, run.reserved_pages) * page_bytes();
   }
   /// Returns the bytes that sequences were promised and do not hold yet.
   std::uint64_t promised_bytes() const;

@@ -90,11 +90,11 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
   const auto found = table.sequences().find(slice.key);
   if (found == table.sequences().end()) return;
   SequenceRun& run = found->second;
-  if (!run.state || run.phase == Phase::kIdle) return;  // preempted to make room for an earlier slice
+  if (!run.state || run.phase == Phase::kIdle) return;  // preempted for an earlier slice
   const std::uint32_t at = run.held_tokens();
   std::uint32_t end = at + slice.tokens;
-  const std::uint64_t places = run.state->stored() + slice.tokens;
-  const std::uint64_t pages = (places + gpu::kPageTokens - 1) / gpu::kPageTokens;
+  const std::uint64_t kv_entries = run.state->stored() + slice.tokens;
+  const std::uint64_t pages = (kv_entries + gpu::kPageTokens - 1) / gpu::kPageTokens;
   const std::uint64_t new_pages = pages - std::min<std::uint64_t>(pages, run.state->pages().size());
   const MemoryNeed need{.bytes = new_pages * table.page_bytes(),
                         .block = new_pages > 0 ? table.page_bytes() : 0,
@@ -156,7 +156,7 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
       }
       part.exports = exports;
     }
-    wish_hidden(run, at, end, part);
+    request_hidden(run, at, end, part);
     part.tail = run.phase == Phase::kPrefill ? run.compaction.tail.get() : nullptr;
     run.trace.mark("prefill_slice", {{"at", at}, {"tokens", end - at}, {"step", run.last_step}});
     work_.prefills.push_back(part);
@@ -166,21 +166,21 @@ void DeviceStep::add_slice(StateTable& table, const BatchSlice& slice) {
 
 std::uint32_t DeviceStep::pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at,
                                            std::uint32_t end) {
-  for (const std::uint32_t place : run.prefill.checkpoints) {
-    if (place <= at || place >= end) break;
-    SnapshotJobs::Begun begun = snapshots_.begin_checkpoint(table, run, place);
-    if (begun.room == Availability::kComing) return place;
-    passed_.push_back({.key = run.id.number, .at = place, .state = std::move(begun.state)});
+  for (const std::uint32_t position : run.prefill.checkpoints) {
+    if (position <= at || position >= end) break;
+    SnapshotJobs::Begun begun = snapshots_.begin_checkpoint(table, run, position);
+    if (begun.availability == Availability::kComing) return position;
+    passed_.push_back({.key = run.id.number, .at = position, .state = std::move(begun.state)});
   }
   return end;
 }
 
 // A sum of hidden states must cover the whole prompt: a preempted sequence starts it again from token 0, and
 // a restored one has none.
-void DeviceStep::wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part) {
+void DeviceStep::request_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part) {
   using Hidden = protocol::Prefill::Hidden;
-  if (run.phase != Phase::kPrefill || run.prefill.hidden_wish == Hidden::kNone) return;
-  part.adds_hidden = run.prefill.hidden_wish == Hidden::kSum;
+  if (run.phase != Phase::kPrefill || run.prefill.hidden_kind == Hidden::kNone) return;
+  part.adds_hidden = run.prefill.hidden_kind == Hidden::kSum;
   if (!part.adds_hidden && end < run.prompt_end) return;
   if (part.adds_hidden && at == 0) {
     std::fill(run.prefill.hidden.begin(), run.prefill.hidden.end(), 0.0f);
@@ -231,7 +231,7 @@ void DeviceStep::take_apart() {
       if (run.call_checkpoint_is_due()) {
         snapshots_.take_reply_checkpoint(*table_, run, std::exchange(run.decode.call_plan, nullptr));
       } else if (run.reply_checkpoint_is_due()) {
-        run.place_next_reply_checkpoint(table_->rules().grid);
+        run.set_next_reply_checkpoint(table_->rules().grid);
         snapshots_.take_reply_checkpoint(*table_, run, run.decode.reply_plan);
       }
     }
@@ -282,13 +282,13 @@ void DeviceStep::finish_prefill(SequenceRun& run, std::span<const float> logits)
   end_prefill(*table_, run);
 }
 
-// Ends a prefill whose tokens are all computed and begins the decoding that it carries. Answers later if the prompt must wait for memory to be
-// compacted.
+// Ends a prefill whose tokens are all computed and begins the decoding that it carries. If the prompt waits
+// for memory to be compacted, does nothing yet.
 void DeviceStep::end_prefill(StateTable& table, SequenceRun& run) {
   if (run.compaction_is_due()) compaction_.compact(table, run);
   if (run.phase != Phase::kPrefill || run.compaction_is_due()) return;
   run.phase = Phase::kIdle;
-  if (run.prefill.hidden_wish != protocol::Prefill::Hidden::kNone && run.prefill.hidden.empty()) {
+  if (run.prefill.hidden_kind != protocol::Prefill::Hidden::kNone && run.prefill.hidden.empty()) {
     return run.answer_prefill(
         Error{ErrorKind::kNoMemory,
               "the prompt was preempted and its hidden states were not kept; try again later"});
@@ -347,7 +347,7 @@ void PromptCompaction::compact_into(gpu::PageRun pages, StateTable& table, Seque
                                .full_bytes = run.state->pages().size() * table.page_bytes()};
   run.state->replace_pages(std::move(pages), run.compaction.budget.tokens);
   run.compaction.tail.reset();
-  run.priced_pages = run.compaction.priced_pages;
+  run.reserved_pages = run.compaction.reserved_pages;
   WorkerFigures::add(figures_.compactions);
   WorkerFigures::add(figures_.compacted_full_bytes, run.compaction.kept->full_bytes);
   WorkerFigures::add(figures_.compacted_kept_bytes, run.compaction.kept->bytes);

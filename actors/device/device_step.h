@@ -90,7 +90,7 @@ class DeviceStep {
   /// Prepares the checkpoints between `at` and `end` and returns where the slice must end.
   std::uint32_t pass_checkpoints(StateTable& table, SequenceRun& run, std::uint32_t at, std::uint32_t end);
   void take_passed(std::uint64_t key, SequenceRun& run, bool healthy);
-  static void wish_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
+  static void request_hidden(SequenceRun& run, std::uint32_t at, std::uint32_t end, models::Slice& part);
   void finish_prefill(SequenceRun& run, std::span<const float> logits);
   void end_prefill(StateTable& table, SequenceRun& run);
 

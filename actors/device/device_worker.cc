@@ -24,8 +24,8 @@ std::chrono::steady_clock::time_point now() {
   return std::chrono::steady_clock::now();
 }
 
-// A registry that restarts or is far behind must not delay all who wait for memory. Its later drops still
-// count.
+// A registry that restarts or is overloaded must not delay all jobs that wait for memory. Drops that it sends
+// later still count.
 constexpr std::chrono::seconds kReclaimDeadline{5};
 
 std::int64_t now_ns() {
@@ -45,7 +45,7 @@ DeviceWorker::DeviceWorker(WorkerOptions options)
       admission_(state_, memory_, *figures_,
                  {.sequences = options_.max_sequences,
                   .waiting = options_.max_waiting,
-                  .reply_tokens_priced = options_.reply_tokens_priced}),
+                  .reply_tokens_reserved = options_.reply_tokens_reserved}),
       snapshots_(state_, memory_, *figures_, options_.patience,
                  [this](const StateTable& table, protocol::CheckpointTaken taken) {
                    return report(table.generation(), std::move(taken));
@@ -267,7 +267,7 @@ void DeviceWorker::run_step() {
   memory_.relieve();
   publish();
   if (runs != nullptr) return start_step(*runs);
-  if (memory_.somebody_is_short() && !memory_.reclaiming()) wait_for_memory(now);
+  if (memory_.job_is_short() && !memory_.reclaiming()) wait_for_memory(now);
 }
 
 void DeviceWorker::start_step(ModelInstance& arch) {
@@ -470,7 +470,7 @@ void DeviceWorker::fail_all() {
   }
 }
 
-// -- looking at it
+// -- inspection
 
 protocol::Memory DeviceWorker::on(protocol::QueryMemory) {
   return {.limit_bytes = state_.budget().limit(),

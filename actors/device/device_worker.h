@@ -8,8 +8,8 @@
 //
 // The actor routes messages and waits. Decisions are made by plain classes:
 //   DeviceState    the models' tables (sequences, snapshots and their owners) and the memory budget
-//   Admission      the order of admission, prices, reservations, tenants' shares
-//   MemoryReclaimer   frees memory: asks the registries, then preempts sequences
+//   Admission      the order of admission, costs, reservations, tenants' shares
+//   MemoryReclaimer  frees memory: asks the registries, then preempts sequences
 //   SnapshotJobs   takes and restores snapshots; reports checkpoints to the registry
 //   PromptCompaction  compacts prompts that have a KV budget
 //   DeviceStep     prepares a step (batch.h) and applies its results

@@ -94,7 +94,7 @@ class LoadQueue {
   const char* name_;
   std::deque<Job> waiting_;
   std::optional<Job> current_;          // the worker does not touch it during a load
-  Result result_;                       // the same
+  Result result_;                       // likewise
   std::atomic<bool> stopping_{false};   // relaxed: publishes no other data
   std::unique_ptr<StepThread> thread_;  // null until needed; last, since its destructor waits for a load
 };
@@ -106,7 +106,7 @@ struct LoadedModel {
 using ModelLoads = LoadQueue<LoadedModel, protocol::ArchLoaded>;
 
 struct ReadAdapter {
-  std::uint32_t generation = 0;  // its model's
+  std::uint32_t generation = 0;  // generation of its model
   models::Adapter adapter;
 };
 using AdapterLoads = LoadQueue<ReadAdapter, protocol::AdapterLoaded>;

@@ -34,7 +34,7 @@ Availability MemoryReclaimer::find(const MemoryNeed& need) {
   while (need.needy != nullptr && preempt_for(need.needy)) {
     if (budget.has_room(need.bytes, need.block)) return Availability::kHere;
   }
-  if (!need.dispensable) somebody_is_short_ = true;
+  if (!need.dispensable) job_is_short_ = true;
   return Availability::kNone;
 }
 
@@ -120,7 +120,7 @@ bool MemoryReclaimer::preempt_for(const SequenceRun* needy) {
 }
 
 bool MemoryReclaimer::fits_swap(const StateTable& table, const SequenceRun& run) const {
-  return swapped_bytes_ + table.price(run.state->stored()) <= swap_bytes_;
+  return swapped_bytes_ + table.cost(run.state->stored()) <= swap_bytes_;
 }
 
 void MemoryReclaimer::preempt(StateTable& table, SequenceRun& run) {
@@ -148,7 +148,7 @@ bool MemoryReclaimer::bring_back_preempted() {
 bool MemoryReclaimer::bring_back(StateTable& table, SequenceRun& run) {
   const std::uint64_t tokens = run.saved ? run.saved->stored : run.settled();
   const std::uint64_t block = std::max(table.slot_bytes(), run.saved ? table.page_bytes() : 0);
-  const MemoryNeed need{.bytes = table.price(tokens + 1) + state_.promised_bytes(), .block = block};
+  const MemoryNeed need{.bytes = table.cost(tokens + 1) + state_.promised_bytes(), .block = block};
   if (find(need) != Availability::kHere) return false;
   static constexpr traces::ZoneSite kSite{"bring back"};
   const traces::Zone zone(kSite);

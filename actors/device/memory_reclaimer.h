@@ -6,7 +6,7 @@
 // sequences are preempted: idle work is canceled first, then the youngest sequence that is younger than the
 // needy one is preempted. A preempted state is dropped, or copied to a swap of bounded size if the device
 // cannot recompute it bit for bit, and returns when there is memory. A sequence with a compacted prompt is
-// preempted only if the swap has room for it. If nothing can be freed, the search records until the next
+// preempted only if it fits the swap. If nothing can be freed, the search records until the next
 // round that a job is short.
 //
 // relieve() asks for memory ahead of need, so that requests find it free. It expects as many sequences as
@@ -38,9 +38,9 @@ struct MemoryRules {
 /// Decides when the device's memory is so full that fewer checkpoints are kept: every second of a prompt's
 /// spaced positions, and none inside replies.
 ///
-/// The load is the bytes in use and those reserved by running sequences. The mark is passed upwards at once
-/// and downwards only 5 points below, so that one snapshot does not toggle it. A mark of 100 is never
-/// reached.
+/// The load is the bytes in use and those reserved by running sequences. The state turns
+/// on above the mark and off 5 points below it, so that one snapshot does not toggle it. A mark of 100 is
+/// never reached.
 class MemoryPressure {
  public:
   explicit MemoryPressure(std::uint32_t choosy_percent) : mark_(choosy_percent) {}
@@ -135,12 +135,12 @@ class MemoryReclaimer {
   /// Must be called when memory was freed, or may be freed that could not be before.
   void memory_changed();
   /// Adds an admission to the demand estimate.
-  void admitted(std::uint64_t price, RecentDemand::Time now) { demand_.admitted(price, now); }
+  void admitted(std::uint64_t cost, RecentDemand::Time now) { demand_.admitted(cost, now); }
 
-  // -- rounds: each lets every waiting job search once
+  // -- rounds: in each, every waiting job searches once
 
-  void begin_round() { somebody_is_short_ = false; }
-  bool somebody_is_short() const { return somebody_is_short_; }
+  void begin_round() { job_is_short_ = false; }
+  bool job_is_short() const { return job_is_short_; }
 
  private:
   enum class Reclaim : std::uint8_t {
@@ -168,7 +168,7 @@ class MemoryReclaimer {
   Reclaim reclaim_ = Reclaim::kUntried;
   bool ahead_ = false;          // the reclaim in progress is ahead of need
   bool nothing_ahead_ = false;  // the last reclaim freed nothing, and nothing has changed since
-  bool somebody_is_short_ = false;
+  bool job_is_short_ = false;
   std::uint64_t swapped_bytes_ = 0;
 };
 

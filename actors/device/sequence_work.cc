@@ -14,11 +14,11 @@ using Phase = SequenceRun::Phase;
 
 namespace {
 
-std::vector<std::uint32_t> places_of(const protocol::Prefill& job) {
-  std::vector<std::uint32_t> places;
-  if (!job.plan) return places;
-  for (const protocol::PlannedCheckpoint& planned : job.plan->checkpoints) places.push_back(planned.at);
-  return places;
+std::vector<std::uint32_t> positions_of(const protocol::Prefill& job) {
+  std::vector<std::uint32_t> positions;
+  if (!job.plan) return positions;
+  for (const protocol::PlannedCheckpoint& planned : job.plan->checkpoints) positions.push_back(planned.at);
+  return positions;
 }
 
 std::optional<Error> refusal_of(const StateTable& table, const SequenceRun& run,
@@ -57,7 +57,7 @@ std::optional<Error> refusal_of(const StateTable& table, const SequenceRun& run,
     }
   }
   std::uint32_t last = 0;
-  for (const std::uint32_t at : places_of(job)) {
+  for (const std::uint32_t at : positions_of(job)) {
     if (at <= last || at % grid != 0 || at > job.end) {
       return bad("checkpoints must ascend, be multiples of the grid and be within the prefill");
     }
@@ -66,7 +66,7 @@ std::optional<Error> refusal_of(const StateTable& table, const SequenceRun& run,
   return std::nullopt;
 }
 
-const Error& nobody_reads() {
+const Error& reader_is_gone() {
   static const Error error{ErrorKind::kCanceled, "the reader of the reply is gone"};
   return error;
 }
@@ -79,15 +79,15 @@ std::optional<Error> begin_prefill(StateTable& table, SequenceRun& run, protocol
                                    runtime::ReplyTo<protocol::JobResult<protocol::Prefilled>>& reply) {
   if (std::optional<Error> refusal = refusal_of(table, run, job)) return refusal;
   run.prefill.checkpoints.clear();
-  for (const std::uint32_t at : places_of(job)) {
+  for (const std::uint32_t at : positions_of(job)) {
     if (at > run.held_tokens()) run.prefill.checkpoints.push_back(at);
   }
   run.prefill.awaited = std::exchange(run.prefill.early_checkpoints, {});
   for (const std::uint32_t at : run.prefill.awaited) {
     if (!job.plan) break;
-    const auto place = std::lower_bound(run.prefill.checkpoints.begin(), run.prefill.checkpoints.end(), at);
-    if (at > run.held_tokens() && at <= job.end && (place == run.prefill.checkpoints.end() || *place != at)) {
-      run.prefill.checkpoints.insert(place, at);
+    const auto next = std::lower_bound(run.prefill.checkpoints.begin(), run.prefill.checkpoints.end(), at);
+    if (at > run.held_tokens() && at <= job.end && (next == run.prefill.checkpoints.end() || *next != at)) {
+      run.prefill.checkpoints.insert(next, at);
     }
   }
   run.prompt = std::move(job.tokens);
@@ -97,7 +97,7 @@ std::optional<Error> begin_prefill(StateTable& table, SequenceRun& run, protocol
   run.decode.follows = job.decode.has_value();
   if (run.decode.follows) run.set_up_decode(std::move(*job.decode), table.facts().vocab);
   run.prefill.want_digest = job.want_digest;
-  run.prefill.hidden_wish = job.hidden;
+  run.prefill.hidden_kind = job.hidden;
   run.prefill.hidden.assign(job.hidden == protocol::Prefill::Hidden::kNone ? 0 : table.facts().hidden, 0.0f);
   run.prefill.hidden_until = 0;
   run.prefill.plan = std::move(job.plan);
@@ -179,7 +179,7 @@ void Decoding::begin_carried(const StateTable& table, SequenceRun& run) {
 void Decoding::start(const StateTable& table, SequenceRun& run) {
   if (!table.rules().decode_is_canonical || run.compacted())
     run.decode.reply_plan = run.decode.call_plan = nullptr;
-  run.place_next_reply_checkpoint(table.rules().grid);
+  run.set_next_reply_checkpoint(table.rules().grid);
   run.reported = 0;
   run.decode.awaits_credit = run.decode.awaits_mask = false;
   run.phase = Phase::kDecode;
@@ -192,14 +192,14 @@ void Decoding::take_logits(SequenceRun& run, std::span<const float> logits) {
 }
 
 void Decoding::take_drawn(SequenceRun& run, const models::DecodePass::Drawn& drawn) {
-  if (run.decode.out.reader_gone()) return run.end_work(nobody_reads());
+  if (run.decode.out.reader_gone()) return run.end_work(reader_is_gone());
   if (drawn.error) return end_unsampled(run, *drawn.error);
   accept(run, {.token = drawn.token});
 }
 
 // Samples the next token from run.logits.
 void Decoding::sample(SequenceRun& run) {
-  if (run.decode.out.reader_gone()) return run.end_work(nobody_reads());
+  if (run.decode.out.reader_gone()) return run.end_work(reader_is_gone());
   const std::uint64_t step = run.decode.sampler->state().step;
   const bool masked = run.decode.masks && run.decode.masks->is_masked(step);
   const SharedMask mask = masked ? run.decode.masks->at(step) : nullptr;
@@ -257,7 +257,7 @@ void Decoding::send(SequenceRun& run, DecodeEvent event) {
 void Decoding::written(SequenceRun& run, bool last, bool ok) {
   run.decode.awaits_credit = false;
   if (!ok) {
-    run.end_work(nobody_reads());
+    run.end_work(reader_is_gone());
   } else if (last) {
     run.decode.out.close();
   }

@@ -38,8 +38,8 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
   const bool raw = kind == Kind::kRaw;
   const std::uint64_t tail = run.state->stored() % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
   // A raw snapshot has a reservation; a canonical one must leave the reservations of others free.
-  const std::uint64_t beside = raw ? 0 : state_.promised_bytes();
-  const MemoryNeed need{.bytes = table.slot_bytes() + tail + beside,
+  const std::uint64_t reserved = raw ? 0 : state_.promised_bytes();
+  const MemoryNeed need{.bytes = table.slot_bytes() + tail + reserved,
                         .block = std::max(table.slot_bytes(), tail),
                         .needy = raw ? &run : nullptr,
                         .dispensable = !raw};
@@ -48,11 +48,11 @@ SnapshotJobs::Capture SnapshotJobs::capture(StateTable& table, SequenceRun& run,
   Capture capture;
   std::optional<gpu::Snapshot> state;
   while (!state) {
-    capture.room = memory_.find(need);
-    if (capture.room != Availability::kHere) return capture;
+    capture.availability = memory_.find(need);
+    if (capture.availability != Availability::kHere) return capture;
     state = table.store().capture(*run.state);
     if (!state && state_.budget().has_room(0, need.block)) {  // otherwise no block was free: reclaim more
-      capture.room = Availability::kNone;
+      capture.availability = Availability::kNone;
       return capture;
     }
   }
@@ -92,15 +92,15 @@ void SnapshotJobs::keep(StateTable& table, SequenceRun& run, std::uint32_t at, g
 bool SnapshotJobs::is_spared(const SequenceRun& run, std::uint32_t here) {
   if (!run.prefill.plan) return false;
   std::uint32_t spaced_after = 0;
-  for (auto place = run.prefill.plan->checkpoints.rbegin(); place != run.prefill.plan->checkpoints.rend();
-       ++place) {
-    if (place->at == here) {
+  for (auto planned = run.prefill.plan->checkpoints.rbegin(); planned != run.prefill.plan->checkpoints.rend();
+       ++planned) {
+    if (planned->at == here) {
       const bool awaited = std::find(run.prefill.awaited.begin(), run.prefill.awaited.end(), here) !=
                            run.prefill.awaited.end();
-      return !CheckpointRules::takes({.origin = place->origin, .at = here, .is_awaited = awaited},
+      return !CheckpointRules::takes({.origin = planned->origin, .at = here, .is_awaited = awaited},
                                      memory_.pressure().choosy(), spaced_after);
     }
-    if (place->origin == protocol::Origin::kSpaced) ++spaced_after;
+    if (planned->origin == protocol::Origin::kSpaced) ++spaced_after;
   }
   return false;
 }
@@ -118,11 +118,11 @@ SnapshotJobs::Begun SnapshotJobs::begin_checkpoint(StateTable& table, const Sequ
                         .dispensable = true};
   Begun begun;
   while (!begun.state) {
-    begun.room = memory_.find(need);
-    if (begun.room == Availability::kComing) return begun;
-    if (begun.room == Availability::kHere) begun.state = table.store().begin_capture(*run.state, at);
+    begun.availability = memory_.find(need);
+    if (begun.availability == Availability::kComing) return begun;
+    if (begun.availability == Availability::kHere) begun.state = table.store().begin_capture(*run.state, at);
     if (begun.state) break;
-    if (begun.room == Availability::kNone || state_.budget().has_room(0, need.block)) {
+    if (begun.availability == Availability::kNone || state_.budget().has_room(0, need.block)) {
       WorkerFigures::add(figures_.checkpoints_skipped);
       return {};
     }
@@ -149,8 +149,8 @@ void SnapshotJobs::take_checkpoint(StateTable& table, SequenceRun& run) {
     return;
   }
   const Capture captured = capture(table, run, Kind::kCanonical);
-  if (captured.room == Availability::kComing && run.held_tokens() < run.prompt_end) return;
-  if (captured.room != Availability::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
+  if (captured.availability == Availability::kComing && run.held_tokens() < run.prompt_end) return;
+  if (captured.availability != Availability::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
   run.prefill.checkpoints.pop_front();
   if (report(table, run, run.prefill.plan, at, captured)) ++run.reported;
 }
@@ -165,7 +165,7 @@ void SnapshotJobs::take_reply_checkpoint(StateTable& table, SequenceRun& run,
     return;
   }
   const Capture captured = capture(table, run, Kind::kCanonical);
-  if (captured.room != Availability::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
+  if (captured.availability != Availability::kHere) WorkerFigures::add(figures_.checkpoints_skipped);
   if (captured.taken && report(table, run, plan, run.held_tokens(), captured)) ++run.reported;
 }
 
@@ -219,7 +219,8 @@ void SnapshotJobs::try_snapshot(StateTable& table, SequenceRun& run) {
   using Result = protocol::JobResult<protocol::SnapshotTaken>;
   const Capture captured = capture(table, run, run.waiting.snapshot_kind);
   const bool raw = run.waiting.snapshot_kind == Kind::kRaw;
-  if (captured.room == Availability::kComing || (captured.room == Availability::kNone && raw)) return;
+  if (captured.availability == Availability::kComing || (captured.availability == Availability::kNone && raw))
+    return;
   run.phase = Phase::kIdle;
   auto reply = std::move(run.waiting.snapshot_taken);
   const protocol::SharedPlan plan = std::move(run.waiting.snapshot_plan);
@@ -301,14 +302,14 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
   }
   if (record == nullptr) return answer(Error{ErrorKind::kUnknown, "the snapshot is gone"});
   // A compacted prompt has fewer KV entries than tokens.
-  const std::size_t places = job.at - (record->state.logical() - record->state.stored());
-  const std::uint64_t tail = places % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
+  const std::size_t kv_entries = job.at - (record->state.logical() - record->state.stored());
+  const std::uint64_t tail = kv_entries % gpu::kPageTokens != 0 ? table.page_bytes() : 0;
   const std::uint64_t slot = run.state ? 0 : table.slot_bytes();  // otherwise its own slot is used
   const MemoryNeed need{.bytes = slot + tail, .block = std::max(slot, tail), .needy = &run};
   for (;;) {
-    const Availability room = memory_.find(need);
-    if (room == Availability::kComing) return;
-    if (room == Availability::kNone) {
+    const Availability availability = memory_.find(need);
+    if (availability == Availability::kComing) return;
+    if (availability == Availability::kNone) {
       if (record->raw) return;
       if (!run.waiting.short_since) run.waiting.short_since = now;
       if (now - *run.waiting.short_since < patience_) return;
@@ -316,7 +317,7 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
       return answer(no_memory("not enough memory to restore the snapshot"));
     }
     run.state.reset();
-    gpu::Restoration restoration = table.store().restore(record->state, places);
+    gpu::Restoration restoration = table.store().restore(record->state, kv_entries);
     if (restoration.sequence) {
       run.state = std::move(*restoration.sequence);
       break;
@@ -336,8 +337,8 @@ void SnapshotJobs::try_restore(StateTable& table, SequenceRun& run, Time now) {
   }
   run.shared_pages = 0;
   WorkerFigures::add(figures_.copied_bytes, table.slot_bytes() + tail);
-  answer(
-      protocol::Restored{.tokens = job.at, .shared_bytes = places / gpu::kPageTokens * table.page_bytes()});
+  answer(protocol::Restored{.tokens = job.at,
+                            .shared_bytes = kv_entries / gpu::kPageTokens * table.page_bytes()});
 }
 
 // -- from and to the host's memory
@@ -375,9 +376,9 @@ void SnapshotJobs::try_load(StateTable& table, SequenceRun& run, Time now) {
                         .block = std::max(table.slot_bytes() - slot, table.page_bytes()),
                         .needy = &run};
   for (;;) {
-    const Availability room = memory_.find(need);
-    if (room == Availability::kComing) return;
-    if (room == Availability::kNone) {
+    const Availability availability = memory_.find(need);
+    if (availability == Availability::kComing) return;
+    if (availability == Availability::kNone) {
       if (!run.waiting.short_since) run.waiting.short_since = now;
       if (now - *run.waiting.short_since < patience_) return;
       if (!run.state) run.state = table.store().open();

@@ -41,9 +41,9 @@ class SnapshotJobs {
       : state_(state), memory_(memory), figures_(figures), patience_(patience), report_(std::move(report)) {}
 
   /// Prepares a checkpoint that the next step passes. With a `state`, the step writes it. Without one, the
-  /// checkpoint is skipped, unless `room` is kComing: then the step must end at the checkpoint.
+  /// checkpoint is skipped, unless `availability` is kComing: then the step must end at the checkpoint.
   struct Begun {
-    Availability room = Availability::kNone;
+    Availability availability = Availability::kNone;
     std::optional<gpu::Snapshot> state{};
   };
   Begun begin_checkpoint(StateTable& table, const SequenceRun& run, std::uint32_t at);
@@ -72,7 +72,7 @@ class SnapshotJobs {
 
  private:
   struct Capture {
-    Availability room = Availability::kNone;
+    Availability availability = Availability::kNone;
     bool healthy = true;
     std::optional<protocol::SnapshotTaken> taken{};
     SharedTokens tokens{};  // tokens of the snapshot

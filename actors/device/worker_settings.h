@@ -26,10 +26,10 @@ struct WorkerSettings {
   std::string device = "cpu";  // a name known to models/device.h
   models::DeviceOptions device_options{};
   std::uint64_t state_bytes = 1ULL << 30;  // bytes for states and snapshots; 0: chosen by the device
-  gpu::BlockMemory* memory = nullptr;      // for that state; null: the device's own. Must outlive the worker.
+  gpu::BlockMemory* memory = nullptr;      // memory for it; null: the device's. Must outlive the worker.
   std::uint32_t max_sequences = 256;
   std::uint32_t max_waiting = 1024;
-  std::uint32_t reply_tokens_priced = 256;  // reply tokens reserved at admission
+  std::uint32_t reply_tokens_reserved = 256;  // reply tokens reserved at admission
   std::uint64_t swap_bytes = 256ULL << 20;
   bool evicts_ahead = true;                  // free memory ahead of need (actors/device/memory_reclaimer.h)
   std::optional<BatchLimits> batch{};        // nullopt: chosen by the device

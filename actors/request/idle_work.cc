@@ -81,15 +81,15 @@ Task<void> IdleWork::prefill_idle(TokenList tokens, protocol::Origin at_end) {
   Task<Failure> restoring = prompt_run_.restore(computation);
   if (Failure failure = co_await restoring) co_return;
   if (computation.report.restored_tokens >= end) co_return;
-  computation.plan = reply_places(computation.report.restored_tokens, end, model.checkpoints);
+  computation.plan = reply_positions(computation.report.restored_tokens, end, model.checkpoints);
   if (const std::uint32_t call = reply_run_.call_opener_at();
       call > computation.report.restored_tokens && call < end &&
       model.checkpoints.plans({.origin = protocol::Origin::kCall, .at = call})) {
-    const auto behind =
+    const auto after =
         std::upper_bound(computation.plan.begin(), computation.plan.end(), call,
                          [](std::uint32_t at, const PlannedCheckpoint& one) { return at < one.at; });
-    if (behind == computation.plan.begin() || std::prev(behind)->at != call)
-      computation.plan.insert(behind, {.at = call, .origin = protocol::Origin::kCall});
+    if (after == computation.plan.begin() || std::prev(after)->at != call)
+      computation.plan.insert(after, {.at = call, .origin = protocol::Origin::kCall});
   }
   computation.plan.push_back({.at = end, .origin = at_end});
   Task<Failure> prefilling = prompt_run_.prefill(computation, false);

@@ -127,7 +127,7 @@ RequestFailure PromptRun::settle_budget(Computation& computation) const {
   return std::nullopt;
 }
 
-// -- into a sequence
+// -- opening a sequence
 
 Task<RequestFailure> PromptRun::enter(Computation& computation, protocol::Priority priority) {
   computation.report.prompt_tokens = static_cast<std::uint32_t>(computation.tokens->size());
@@ -303,7 +303,7 @@ Task<RequestFailure> PromptRun::load(Computation& computation, const protocol::L
   co_return std::nullopt;
 }
 
-void PromptRun::place_checkpoints() {
+void PromptRun::plan_prompt_checkpoints() {
   const ServedModel& model = *request_.job.model;
   Computation& main = *request_.main;
   protocol::MessageBorders borders = model.borders(*main.tokens);

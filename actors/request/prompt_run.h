@@ -53,7 +53,7 @@ class PromptRun {
   runtime::Task<Failure> enter(Computation& computation, protocol::Priority priority);
   runtime::Task<Failure> restore(Computation& computation);
   /// Plans the checkpoints of the request's own prompt.
-  void place_checkpoints();
+  void plan_prompt_checkpoints();
   /// `decode` begins on the device when the prefill succeeds; nullopt: nothing does.
   runtime::Task<Failure> prefill(Computation& computation, bool want_digest,
                                  std::optional<protocol::Decode> decode = std::nullopt);

@@ -133,7 +133,7 @@ std::vector<TokenId> tokens_with(const models::Tokenizer& tokenizer, const std::
   return found;
 }
 
-// Adds biases that depend on the vocabulary.
+// Adds the logit biases that depend on the vocabulary.
 void add_biases(const protocol::GenerateRequest& request, const ServedModel& model,
                 SamplingParams& sampling) {
   for (const protocol::TextBias& bias : request.rules.text_bias) {
@@ -240,16 +240,16 @@ std::optional<std::uint32_t> reasoning_budget_of(const protocol::GenerateRequest
   return chat ? model.limits.reasoning_budget : std::nullopt;
 }
 
-std::optional<Error> refuse_embedding(const protocol::EmbeddingRequest& wish, const ServedModel& model) {
+std::optional<Error> refuse_embedding(const protocol::EmbeddingRequest& embedding, const ServedModel& model) {
   if (model.arch.hidden == 0) {
     return Error{ErrorKind::kUnsupported,
                  "model '" + model.card.id + "' gives no embeddings on this device; " +
                      "serve it with device = \"cpu\"",
                  "model"};
   }
-  if (wish.dimensions > model.arch.hidden) {
+  if (embedding.dimensions > model.arch.hidden) {
     return Error{ErrorKind::kInvalid,
-                 "dimensions: " + std::to_string(wish.dimensions) + " is more than the " +
+                 "dimensions: " + std::to_string(embedding.dimensions) + " is more than the " +
                      std::to_string(model.arch.hidden) + " that model '" + model.card.id + "' has",
                  "dimensions"};
   }
@@ -294,7 +294,7 @@ class Preparation {
     if (Step error = check_tokens()) return std::move(*error);
     limit_reply();
     limit_reasoning();
-    place_breakpoints();
+    locate_breakpoints();
     prepared_.tokens = share_tokens(std::move(tokens_));
     if (Step error = settle_sampling()) return std::move(*error);
     if (Step error = constrain(std::move(wanted))) return std::move(*error);
@@ -312,7 +312,7 @@ class Preparation {
   /// Also sets the tail, which shows whether the prompt opens reasoning.
   void limit_reasoning();
   /// May retokenize the prompt, so that positions in the chat are tokens' ends.
-  void place_breakpoints();
+  void locate_breakpoints();
   Step settle_sampling();
   Step constrain(protocol::grammar::IsWanted wanted);
   Step settle_stop_tokens();
@@ -324,7 +324,7 @@ class Preparation {
   const std::string prompt_field_;          // request member that has the prompt, for errors
   const TokenId vocab_;
   PreparedPrompt prepared_{};
-  std::string text_{};  // of the prompt; empty: it has none
+  std::string text_{};  // text of the prompt; empty: none
   TokenList tokens_{};
 };
 
@@ -353,8 +353,8 @@ Preparation::Step Preparation::tokenize() {
     end_as_embedded(request_, model_, tokens_);
   }
   if (request_.prompt_tail_tokens) {
-    const std::uint64_t room = model_.arch.context > 1 ? model_.arch.context - 1 : 1;
-    const std::uint64_t most = *request_.prompt_tail_tokens == 0 ? room : *request_.prompt_tail_tokens;
+    const std::uint64_t longest = model_.arch.context > 1 ? model_.arch.context - 1 : 1;
+    const std::uint64_t most = *request_.prompt_tail_tokens == 0 ? longest : *request_.prompt_tail_tokens;
     if (tokens_.size() > most)
       tokens_.erase(tokens_.begin(), tokens_.end() - static_cast<std::ptrdiff_t>(most));
   }
@@ -378,13 +378,15 @@ Preparation::Step Preparation::check_tokens() const {
 }
 
 void Preparation::limit_reply() {
-  std::uint64_t room = model_.arch.context - tokens_.size();
-  // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its price.
+  std::uint64_t available = model_.arch.context - tokens_.size();
+  // Without max_tokens, the reply may use all memory; a request that does not fit is refused with its cost.
   const std::uint64_t most = model_.max_tokens(request_.n > 1);
-  if (!request_.max_tokens) room = most > tokens_.size() ? std::min(room, most - tokens_.size()) : 1;
-  const std::uint64_t usual = request_.rules.unlimited ? room : model_.limits.max_tokens.value_or(room);
+  if (!request_.max_tokens)
+    available = most > tokens_.size() ? std::min(available, most - tokens_.size()) : 1;
+  const std::uint64_t usual =
+      request_.rules.unlimited ? available : model_.limits.max_tokens.value_or(available);
   prepared_.max_tokens =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(room, request_.max_tokens.value_or(usual)));
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(available, request_.max_tokens.value_or(usual)));
 }
 
 void Preparation::limit_reasoning() {
@@ -394,18 +396,18 @@ void Preparation::limit_reasoning() {
   prepared_.reasoning_budget = reasoning_budget_of(request_, model_);
 }
 
-void Preparation::place_breakpoints() {
+void Preparation::locate_breakpoints() {
   if (chat_ == nullptr || !request_.cache.enabled || model_.arch.any_token) return;
-  std::vector<protocol::ChatBreakpoint> places = chat_->breakpoints;
+  std::vector<protocol::ChatBreakpoint> breakpoints = chat_->breakpoints;
   const std::vector<protocol::ChatBreakpoint> blocks = protocol::last_blocks(*chat_);
-  places.insert(places.end(), blocks.begin(), blocks.end());
+  breakpoints.insert(breakpoints.end(), blocks.begin(), blocks.end());
   protocol::ShownChat prompt{.text = std::move(text_), .tokens = std::move(tokens_)};
   const std::vector<std::uint32_t> at =
-      model_.card.chat->breakpoints(*chat_, prepared_.turns, places, prompt);
+      model_.card.chat->breakpoints(*chat_, prepared_.turns, breakpoints, prompt);
   tokens_ = std::move(prompt.tokens);
   for (std::size_t i = 0; i < at.size(); ++i) {
     prepared_.breakpoints.push_back(
-        {.at = at[i], .ttl = places[i].ttl, .is_block = i >= chat_->breakpoints.size()});
+        {.at = at[i], .ttl = breakpoints[i].ttl, .is_block = i >= chat_->breakpoints.size()});
   }
 }
 

@@ -19,7 +19,7 @@ struct PreparedPrompt {
   std::uint32_t max_tokens = 0;
   SamplingParams sampling;
   std::vector<TokenId> stop_tokens;
-  std::vector<PlacedBreakpoint> breakpoints;
+  std::vector<BreakpointPosition> breakpoints;
   std::vector<protocol::RecognizedTurn> turns;          // turns of the chat found as sampled
   std::uint32_t recognized_calls = 0;                   // tool calls in these turns
   std::optional<std::size_t> turn_begin;                // first token of the turn that the reply belongs to

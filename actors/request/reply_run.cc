@@ -35,18 +35,18 @@ Task<RequestFailure> ReplyRun::decode() {
   if (choices_.size() > 1) {
     Task<Failure> keeping = keep_prompt();
     if (Failure failure = co_await keeping) co_return failure;
-    beside_ = static_cast<std::uint32_t>(choices_.size() - 1);
-    for (std::uint32_t i = 0; i < beside_; ++i) request_.launch(decode_beside());
+    additional_ = static_cast<std::uint32_t>(choices_.size() - 1);
+    for (std::uint32_t i = 0; i < additional_; ++i) request_.launch(decode_on_additional());
   }
   Task<Failure> decoding = decode_on_first();
   Failure failure = co_await decoding;
   if (failure) request_.break_off();
-  while (beside_ > 0) {
-    auto waiting = beside_ended_.wait();
+  while (additional_ > 0) {
+    auto waiting = additional_ended_.wait();
     const Result<void> woken = co_await waiting;
     static_cast<void>(woken);
   }
-  if (beside_failed_) failure = std::move(beside_failed_);
+  if (additional_failed_) failure = std::move(additional_failed_);
   if (failure) co_return failure;
   request_.usage.timing.decode_ms = request_.since_arrival_ms() - request_.usage.timing.first_token_ms;
   Task<void> settling = prompt_run_.all_settled();
@@ -82,7 +82,7 @@ Task<ReplyRun::Restoring> ReplyRun::restore_prompt(OpenedSequence& sequence) {
 
 // Decodes choices on an additional sequence, reopened for each choice, so that other requests are admitted in
 // between. The first sequence decodes the rest.
-Task<void> ReplyRun::decode_beside() {
+Task<void> ReplyRun::decode_on_additional() {
   const ServedModel& model = *request_.job.model;
   bool goes_on = true;
   const std::uint32_t held = request_.main->kept ? request_.main->kept->tokens : request_.usage.prompt_tokens;
@@ -110,12 +110,12 @@ Task<void> ReplyRun::decode_beside() {
     Failure failure = co_await decoding;
     goes_on = !failure;
     if (failure && !request_.lost.canceled()) {  // otherwise the failure is a consequence
-      beside_failed_ = std::move(failure);
+      additional_failed_ = std::move(failure);
       request_.break_off();
     }
   }
-  --beside_;
-  beside_ended_.signal();
+  --additional_;
+  additional_ended_.signal();
 }
 
 // Decodes one choice after the other until all have begun.

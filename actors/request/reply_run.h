@@ -61,7 +61,7 @@ class ReplyRun {
   using Restoring = protocol::JobResult<protocol::Restored>;
 
   runtime::Task<Failure> keep_prompt();
-  runtime::Task<void> decode_beside();
+  runtime::Task<void> decode_on_additional();
   runtime::Task<Failure> decode_on_first();
   runtime::Task<Failure> decode_next(OpenedSequence& sequence);
   runtime::Task<Restoring> restore_prompt(OpenedSequence& sequence);
@@ -81,10 +81,10 @@ class ReplyRun {
   std::vector<std::unique_ptr<Choice>> choices_;
   std::size_t choices_begun_ = 0;
   protocol::SnapshotId kept_prompt_{};  // n > 1: snapshot from which choices start
-  std::uint32_t beside_ = 0;            // additional sequences, open or being opened
-  runtime::Event beside_ended_;
-  Failure beside_failed_;  // the first failure of an additional sequence
-  bool writing_ = false;   // an event waits for credit of the client
+  std::uint32_t additional_ = 0;        // additional sequences, open or being opened
+  runtime::Event additional_ended_;
+  Failure additional_failed_;  // the first failure of an additional sequence
+  bool writing_ = false;       // an event waits for credit of the client
   runtime::Event written_;
 };
 

@@ -170,7 +170,7 @@ Task<std::optional<Error>> RequestActor::serve() {
   to_verify_ = main.report.restored_tokens > 0 && job.model->limits.verify_share > 0 &&
                static_cast<double>(main.number * 0x9e3779b97f4a7c15ULL >> 11) * 0x1p-53 <
                    job.model->limits.verify_share;
-  if (main.writes_cache) prompt_run_->place_checkpoints();
+  if (main.writes_cache) prompt_run_->plan_prompt_checkpoints();
   std::optional<protocol::Decode> first = reply_run_->begin();
   Task<RequestFailure> prefilling = prompt_run_->prefill(main, to_verify_, std::move(first));
   if (RequestFailure failure = co_await prefilling) co_return failure;

@@ -68,7 +68,7 @@ struct RequestMeter {
 /// Sent to all requests of a model whose device hangs or whose adapter is unloaded: no answer will come.
 struct ModelLost {
   std::string why;
-  runtime::ActorId worker = 0;    // the device's; 0: any
+  runtime::ActorId worker = 0;    // worker of the device; 0: any
   protocol::AdapterId adapter{};  // only requests with this adapter; none: all
 };
 

@@ -22,8 +22,7 @@ RequestFailure RequestContext::failure_of(const protocol::Error& error) const {
   if (error.kind == ErrorKind::kNoAnswer) return unanswered(error.no_answer, error.message);
   Error failure = protocol::request_error(error);
   const bool is_lost = error.kind == ErrorKind::kUnknown || error.kind == ErrorKind::kDeviceFailed;
-  if (is_lost && !lost_why.empty())
-    failure.message = lost_why;  // the reason that it was told is more specific
+  if (is_lost && !lost_why.empty()) failure.message = lost_why;  // the reason in ModelLost is more specific
   return failure;
 }
 

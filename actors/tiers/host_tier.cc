@@ -226,9 +226,9 @@ Task<void> HostTier::keep(StoreState job) {
     }
     return missing;
   };
-  if (!make_room(look()) ||
-      !make_room(look())) {  // a first eviction may free pages that this snapshot shares
-    TierFigures::add(figures_->no_room);
+  if (!free_space(look()) ||
+      !free_space(look())) {  // a first eviction may free pages that this snapshot shares
+    TierFigures::add(figures_->no_space);
     co_return;
   }
   std::vector<Block> fresh(plan.chunks());
@@ -243,7 +243,7 @@ Task<void> HostTier::keep(StoreState job) {
   Task<ChunksRead> reading = read_chunks(job, plan, settings_.buffers.get(), take);
   const ChunksRead read = co_await reading;
   if (read != ChunksRead::kAll) {
-    TierFigures::add(read == ChunksRead::kGone ? figures_->overtaken : figures_->no_room);
+    TierFigures::add(read == ChunksRead::kGone ? figures_->overtaken : figures_->no_space);
     co_return;
   }
   insert(job, plan, std::move(fresh));
@@ -261,9 +261,10 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
   }
   auto entry = NamespaceIndex::entry_of(plan.keys, job.kind, plan.id, plan.manifest);
   if (!entry) return;
-  const Place place{plan.keys.folder, job.kind.arithmetic};
+  const SpaceKey space_key{plan.keys.folder, job.kind.arithmetic};
   Space& space =
-      spaces_.try_emplace(place, Space{plan.keys, NamespaceIndex(job.kind), job.kind.model, job.name_space})
+      spaces_
+          .try_emplace(space_key, Space{plan.keys, NamespaceIndex(job.kind), job.kind.model, job.name_space})
           .first->second;
   for (std::size_t i = 0; i < references.size(); ++i) {
     const auto [block, added] = blocks_.try_emplace(references[i]);
@@ -275,7 +276,7 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
     ++block->second.holders;
   }
   by_use_.push_back(plan.id);
-  states_.emplace(plan.id, State{.place = place,
+  states_.emplace(plan.id, State{.space_key = space_key,
                                  .blocks = references,
                                  .tokens = plan.manifest.tokens,
                                  .in_order = std::prev(by_use_.end())});
@@ -283,7 +284,7 @@ void HostTier::insert(const StoreState& job, const SnapshotPlan& plan, std::vect
   TierFigures::add(figures_->stored);
 }
 
-bool HostTier::make_room(std::uint64_t bytes) {
+bool HostTier::free_space(std::uint64_t bytes) {
   if (bytes > settings_.max_bytes) return false;
   while (bytes_ + bytes > settings_.max_bytes && !by_use_.empty()) {
     drop(RecordId(by_use_.front()));
@@ -304,7 +305,7 @@ void HostTier::drop(const RecordId& id) {
     bytes_ -= block->second.contents.size();
     blocks_.erase(block);
   }
-  const auto space = spaces_.find(state.place);
+  const auto space = spaces_.find(state.space_key);
   space->second.index.remove(id);
   if (space->second.index.size() == 0) spaces_.erase(space);
 }
@@ -314,7 +315,7 @@ void HostTier::on(protocol::ForgetStates job) {
   const NamespaceKeys keys = protocol::snapshots::keys_of(master_, job.kind.model, job.name_space);
   std::vector<RecordId> going;
   for (const auto& [id, state] : states_) {
-    if (state.place.first == keys.folder && state.tokens.size() >= job.length &&
+    if (state.space_key.first == keys.folder && state.tokens.size() >= job.length &&
         std::equal(wrong.begin(), wrong.end(), state.tokens.begin())) {
       going.push_back(id);
     }
@@ -326,7 +327,7 @@ void HostTier::on(protocol::ForgetStates job) {
 void HostTier::on(const protocol::UnloadStates& job) {
   std::vector<RecordId> going;
   for (const auto& [id, state] : states_) {
-    const Space& space = spaces_.at(state.place);
+    const Space& space = spaces_.at(state.space_key);
     if (space.model == job.model && space.name.starts_with(job.prefix)) going.push_back(id);
   }
   for (const RecordId& id : going) drop(id);

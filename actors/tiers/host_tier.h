@@ -76,13 +76,13 @@ class HostTier : public runtime::Actor {
 
  private:
   using RecordId = protocol::snapshots::RecordId;
-  using Place = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
+  using SpaceKey = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
   struct Block {
     SummedBytes contents{};
     std::uint32_t holders = 0;
   };
   struct State {
-    Place place{};
+    SpaceKey space_key{};
     std::vector<RecordId> blocks{};
     TokenList tokens{};
     std::list<RecordId>::iterator in_order{};
@@ -99,7 +99,7 @@ class HostTier : public runtime::Actor {
   runtime::Task<void> keep_all();
   runtime::Task<void> keep(protocol::StoreState job);
   void insert(const protocol::StoreState& job, const SnapshotPlan& plan, std::vector<Block> fresh);
-  bool make_room(std::uint64_t bytes);
+  bool free_space(std::uint64_t bytes);
   void drop(const RecordId& id);
   /// Returns null if a digest differs.
   protocol::SharedHostState assemble(const protocol::FetchState& job, const NamespaceIndex::Match& match,
@@ -110,7 +110,7 @@ class HostTier : public runtime::Actor {
   const std::shared_ptr<TierFigures> figures_;
   const protocol::snapshots::Key master_;  // random, for this process only
   const LoadingBytes loading_;
-  std::map<Place, Space> spaces_;
+  std::map<SpaceKey, Space> spaces_;
   std::unordered_map<RecordId, State, protocol::snapshots::RecordIdHash> states_;
   std::unordered_map<RecordId, Block, protocol::snapshots::RecordIdHash> blocks_;
   std::list<RecordId> by_use_;  // states, least recently used first

@@ -42,9 +42,9 @@ void NamespaceIndex::add(Entry entry) {
   } else {
     ++lengths_[entry.length];
     for (const RecordId& page : entry.pages) {
-      Page& place = pages_[page];
-      place.manifest = entry.manifest;
-      ++place.holders;
+      Page& shared = pages_[page];
+      shared.manifest = entry.manifest;
+      ++shared.holders;
     }
   }
   entries_.emplace(entry.manifest, std::move(entry));
@@ -63,13 +63,13 @@ void NamespaceIndex::remove(const RecordId& manifest) {
   }
   count_down(lengths_, entry.length);
   for (const RecordId& page : entry.pages) {
-    const auto place = pages_.find(page);
-    if (--place->second.holders == 0) {
-      pages_.erase(place);
-    } else if (place->second.manifest == manifest) {  // find another holder of the page
+    const auto known = pages_.find(page);
+    if (--known->second.holders == 0) {
+      pages_.erase(known);
+    } else if (known->second.manifest == manifest) {  // find another holder of the page
       for (const auto& [id, other] : entries_) {
         if (std::find(other.pages.begin(), other.pages.end(), page) != other.pages.end()) {
-          place->second.manifest = id;
+          known->second.manifest = id;
           break;
         }
       }

@@ -100,9 +100,9 @@ runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan&
     }
     std::size_t size = 0;
     for (std::size_t i = next; i < end; ++i) size += plan.bytes_of(i);
-    std::shared_ptr<gpu::HostBytes> room;
+    std::shared_ptr<gpu::HostBytes> buffer;
     try {
-      room = std::make_shared<gpu::HostBytes>(gpu::take_transfer(buffers, size));
+      buffer = std::make_shared<gpu::HostBytes>(gpu::take_transfer(buffers, size));
     } catch (const std::bad_alloc&) {
       co_return ChunksRead::kNotWanted;
     }
@@ -110,12 +110,12 @@ runtime::Task<ChunksRead> read_chunks(const StoreState& job, const SnapshotPlan&
                                                  .first_page = slot ? 0 : static_cast<std::uint32_t>(next),
                                                  .pages = slot ? 0 : static_cast<std::uint32_t>(end - next),
                                                  .slot = slot,
-                                                 .to = room->span(),
-                                                 .memory = room},
+                                                 .to = buffer->span(),
+                                                 .memory = buffer},
                                 runtime::deadline_after(kDeviceDeadline));
     const protocol::ReadKv::Reply read = protocol::answer_of(co_await asked);
     if (!read.ok()) co_return ChunksRead::kGone;  // evicted, or its model was unloaded
-    std::span<const std::byte> bytes = room->span();
+    std::span<const std::byte> bytes = buffer->span();
     for (; next < end; ++next) {
       const auto contents = bytes.first(plan.bytes_of(next));
       if (!plan.is_there(next) && !take(next, contents)) co_return ChunksRead::kNotWanted;

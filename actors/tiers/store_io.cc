@@ -357,7 +357,7 @@ void StoreWriter::on(const StoreTurn& job) {
   const RecordId id = turn_record(keys, job.turn->name);
   const std::vector<std::byte> record =
       seal_record(keys, RecordKind::kTurn, id, {}, protocol::to_bytes(*job.turn));
-  if (record.size() > kMaxTurnRecord || !make_room(record.size())) return;
+  if (record.size() > kMaxTurnRecord || !free_space(record.size())) return;
   if (const auto trouble = store_->write(keys.folder, FileKind::kTurn, id, record)) return fail(*trouble);
   bytes_ += record.size();
   publish();
@@ -377,8 +377,8 @@ void StoreWriter::on(const protocol::NameChange& change) {
   if (off_ || snapshot == nullptr) return;
   const std::vector<std::byte> record =
       seal_record(keys, RecordKind::kName, id, {}, protocol::to_bytes(change.owner, *snapshot));
-  if (record.size() > kMaxNameRecord || !make_room(record.size())) {
-    TierFigures::add(figures_->no_room);
+  if (record.size() > kMaxNameRecord || !free_space(record.size())) {
+    TierFigures::add(figures_->no_space);
     return;
   }
   auto trouble = store_->write(keys.folder, FileKind::kName, id, record);
@@ -431,7 +431,7 @@ Task<void> StoreWriter::write(StoreState job) {
   Task<RecordStore::Hold> preparing = prepare_to_write(plan);
   const RecordStore::Hold held = co_await preparing;
   if (!held) {
-    if (!off_) TierFigures::add(figures_->no_room);
+    if (!off_) TierFigures::add(figures_->no_space);
     co_return;
   }
   const TakeChunk take = [&](std::size_t chunk, std::span<const std::byte> contents) {
@@ -464,19 +464,19 @@ std::uint64_t StoreWriter::note_existing(SnapshotPlan& plan) {
   return missing;
 }
 
-// Making room may remove chunks that the snapshot would share, and so may other processes until the store is
+// Making space may remove chunks that the snapshot would share, and so may other processes until the store is
 // held.
 Task<RecordStore::Hold> StoreWriter::prepare_to_write(SnapshotPlan& plan) {
-  std::uint64_t room = 0;
+  std::uint64_t space = 0;
   for (int tries = 0; tries < kRoomTries; ++tries) {
-    room = std::max(room, note_existing(plan));
-    if (!make_room(room)) break;
+    space = std::max(space, note_existing(plan));
+    if (!free_space(space)) break;
     Task<RecordStore::Hold> holding = hold_for_writing();
     RecordStore::Hold held = co_await holding;
     if (!held) break;
     const std::uint64_t missing = note_existing(plan);
-    if (missing <= room) co_return held;
-    room = missing;
+    if (missing <= space) co_return held;
+    space = missing;
   }
   co_return nullptr;
 }
@@ -532,7 +532,7 @@ bool StoreWriter::write_manifest(const SnapshotPlan& plan) {
 
 // -- the bound
 
-bool StoreWriter::make_room(std::uint64_t bytes) {
+bool StoreWriter::free_space(std::uint64_t bytes) {
   if (settings_.max_bytes == 0) return true;
   if (bytes > settings_.max_bytes) return false;
   if (bytes_ + bytes <= settings_.max_bytes) return true;

@@ -5,9 +5,9 @@
 // StoreReader reads manifests and whole states. Anything that cannot be verified to be what was requested is
 // returned as a refusal.
 //
-// StoreWriter writes snapshots of devices in the background. It first makes room within the bound: expired
+// StoreWriter writes snapshots of devices in the background. It first frees space within the bound: expired
 // and least recently used manifests are removed with their chunks. If others are writing at that moment, or
-// there is no room, the snapshot is dropped. Then it holds the store, so that no chunk is removed, and checks
+// there is no space, the snapshot is dropped. Then it holds the store, so that no chunk is removed, and checks
 // which of its chunks the store has. The others are read page by page; the manifest is written last. If the
 // device frees the snapshot meanwhile, the chunks remain until another snapshot uses them or they are collected.
 //
@@ -216,13 +216,13 @@ class StoreWriter : public runtime::Actor {
   bool write_chunk(SnapshotPlan& plan, std::size_t reference, std::span<const std::byte> contents);
   bool write_manifest(const SnapshotPlan& plan);
   runtime::Task<protocol::snapshots::RecordStore::Hold> hold_for_writing();
-  /// Makes room for what the store lacks of a snapshot, holds the store and notes which chunks it has. Null:
-  /// there is no room, or another process is in the way.
+  /// Frees space for the chunks of a snapshot that the store lacks, holds the store and notes which chunks it
+  /// has. Null: there is no space, or another process prevents it.
   runtime::Task<protocol::snapshots::RecordStore::Hold> prepare_to_write(SnapshotPlan& plan);
   /// Notes which chunks the store has, with their digests. Returns the bytes to be written.
   std::uint64_t note_existing(SnapshotPlan& plan);
 
-  bool make_room(std::uint64_t bytes);
+  bool free_space(std::uint64_t bytes);
   bool collect(std::uint64_t max_bytes);
   runtime::Task<void> tend();
   void fail(const protocol::snapshots::IoTrouble& trouble);

@@ -92,9 +92,8 @@ void StoreTier::on(StateStored stored) {
 
 void StoreTier::on(StatesGone gone) {
   for (const auto& [folder, manifest] : gone.manifests) {
-    for (auto place = spaces_.lower_bound({folder, 0});
-         place != spaces_.end() && place->first.first == folder; ++place) {
-      place->second->index.remove(manifest);
+    for (auto at = spaces_.lower_bound({folder, 0}); at != spaces_.end() && at->first.first == folder; ++at) {
+      at->second->index.remove(manifest);
     }
   }
 }

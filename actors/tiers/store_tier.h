@@ -72,7 +72,7 @@ class StoreTier : public runtime::Actor {
     runtime::Event read;
   };
   using SharedSpace = std::shared_ptr<Space>;
-  using Place = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
+  using SpaceKey = std::pair<RecordId, std::uint64_t>;  // folder, arithmetic
 
   SharedSpace space_of(const protocol::StateKind& kind, const std::string& name_space);
   /// Returns the longest usable state; looks for changes by others if none is known.
@@ -90,7 +90,7 @@ class StoreTier : public runtime::Actor {
   const LoadingBytes loading_;
   runtime::RefOf<StoreReader> reader_;
   runtime::RefOf<StoreWriter> writer_;
-  std::map<Place, SharedSpace> spaces_;
+  std::map<SpaceKey, SharedSpace> spaces_;
 };
 
 }  // namespace reprise::actors

@@ -21,7 +21,7 @@ struct TierFigures {
   Figure slower{0};                                                 // not read: computing is faster
   Figure stored{0}, stored_bytes{0}, waiting{0};                    // written; to be written
   Figure overtaken{0};  // not written: too many waited, or the snapshot was freed
-  Figure no_room{0};    // not written: too large, or others held the lock
+  Figure no_space{0};   // not written: too large, or others held the lock
   Figure evicted{0}, expired{0}, failures{0};
   std::array<Figure, kRefusals> refused{};
 

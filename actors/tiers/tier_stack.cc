@@ -48,9 +48,9 @@ Task<Fetched> TierStack::on(protocol::FetchState job) {
     return a.at / kWorthMore > b.at / kWorthMore;
   });
   for (const Candidate& candidate : candidates) {
-    protocol::FetchState wish = job;
-    wish.at_most = candidate.at;
-    auto asked = tiers_[candidate.tier].ask(std::move(wish), runtime::deadline_after(limits_.fetch));
+    protocol::FetchState request = job;
+    request.at_most = candidate.at;
+    auto asked = tiers_[candidate.tier].ask(std::move(request), runtime::deadline_after(limits_.fetch));
     Result<Fetched> fetched = co_await asked;
     if (!fetched.ok()) {
       note_failure(candidate.tier, fetched.error());

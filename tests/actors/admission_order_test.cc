@@ -14,7 +14,7 @@ using namespace std::chrono_literals;
 using protocol::Priority;
 using Order = std::vector<std::size_t>;
 
-TEST(AdmissionOrder, WhoCameFirst) {
+TEST(AdmissionOrder, EarlierArrivalsGoFirst) {
   const std::vector<Applicant> three = {{.arrival = 3}, {.arrival = 1}, {.arrival = 2}};
   EXPECT_EQ(admission_order(three), (Order{1, 2, 0}));
   EXPECT_TRUE(admission_order({}).empty());

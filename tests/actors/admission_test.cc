@@ -34,7 +34,7 @@ class AdmissionTest : public testing::Test {
 
 constexpr std::uint64_t kOne = kSlotBytes + kPageBytes;  // a sequence of one page
 
-TEST_F(AdmissionTest, WhatCanNeverBeIsRefusedAtOnce) {
+TEST_F(AdmissionTest, ImpossibleRequestsAreRefusedAtOnce) {
   WorkerParts parts({.limit = 10 * kOne, .admission = {.waiting = 1}});
   const auto too_long = ask(parts, {.prompt_tokens = 100'000});
   EXPECT_EQ(fault_of(too_long->opened), ErrorKind::kNeverFits);
@@ -53,7 +53,7 @@ TEST_F(AdmissionTest, WhatCanNeverBeIsRefusedAtOnce) {
   EXPECT_EQ(fault_of(ask(parts, {.prompt_tokens = 64})->opened), ErrorKind::kDeviceFailed);
 }
 
-TEST_F(AdmissionTest, APriceIsFreeBesideWhatOthersWerePromised) {
+TEST_F(AdmissionTest, ReservationsOfOthersAreNotAdmittedInto) {
   WorkerParts parts({.limit = 3 * kOne});
   const auto first = ask(parts, {.prompt_tokens = 128});  // holds its slot, and is promised two pages
   parts.admission.admit(parts.start);
@@ -66,13 +66,13 @@ TEST_F(AdmissionTest, APriceIsFreeBesideWhatOthersWerePromised) {
   parts.memory.reclaim_ended(0);
   parts.admission.admit(parts.start);
   EXPECT_FALSE(second->opened.answered());
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
   close(parts, *first);
   parts.admission.admit(parts.start);
   EXPECT_TRUE(second->admitted());
 }
 
-TEST_F(AdmissionTest, ARawSnapshotBehindThePromptIsPricedAndPromised) {
+TEST_F(AdmissionTest, RawSnapshotAfterPromptIsPartOfTheCost) {
   WorkerParts parts;
   const auto client = ask(parts, {.prompt_tokens = 64, .keeps_prompt = true});
   parts.admission.admit(parts.start);
@@ -81,7 +81,7 @@ TEST_F(AdmissionTest, ARawSnapshotBehindThePromptIsPricedAndPromised) {
   EXPECT_EQ(parts.state.promised_bytes(), kPageBytes + kSlotBytes + kPageBytes);
 }
 
-TEST_F(AdmissionTest, OneThatDoesNotFitIsPassedABoundedNumberOfTimes) {
+TEST_F(AdmissionTest, UnfittingRequestIsPassedABoundedNumberOfTimes) {
   WorkerParts parts({.limit = 8 * kOne});
   const auto holder = ask(parts, {.prompt_tokens = 64});
   parts.admission.admit(parts.start);
@@ -121,7 +121,7 @@ TEST_F(AdmissionTest, ATenantAtItsShareHoldsUpNobodyElse) {
   EXPECT_TRUE(third->admitted());
 }
 
-TEST_F(AdmissionTest, IdleWorkGivesWayToARequestAndNotTheOtherWayRound) {
+TEST_F(AdmissionTest, RequestsPreemptIdleWorkButNotViceVersa) {
   WorkerParts parts({.limit = kOne});
   SequenceRun& idle = parts.decoding_run(64);
   idle.priority = Priority::kIdle;
@@ -137,7 +137,7 @@ TEST_F(AdmissionTest, IdleWorkGivesWayToARequestAndNotTheOtherWayRound) {
   EXPECT_FALSE(idle.state.has_value());
 }
 
-TEST_F(AdmissionTest, WhoGivesUpOrWhoseModelGoesIsForgotten) {
+TEST_F(AdmissionTest, WithdrawnAndRefusedRequestsStopWaiting) {
   WorkerParts parts({.limit = kOne});
   const auto holder = ask(parts, {.prompt_tokens = 64});
   parts.admission.admit(parts.start);

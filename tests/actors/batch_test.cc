@@ -1,4 +1,4 @@
-// Batches: each rule by example, and all rules on random sets.
+// plan_batch(): each rule by example, and all rules on random sets.
 
 #include "actors/device/batch.h"
 
@@ -32,14 +32,15 @@ std::vector<BatchSlice> plan(const std::vector<Runnable>& able, const BatchLimit
 }
 
 TEST(Batch, DecodersComeFirstAndMakeSlicesShort) {
-  const BatchLimits limits{.rows = 8, .tokens = 512, .tokens_beside = 64};
+  const BatchLimits limits{.rows = 8, .tokens = 512, .tokens_with_decoding = 64};
   const std::vector<Runnable> able = {prefill(1, 0, 1000, 1), decoder(2), decoder(3)};
   EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{2, true, 1}, {3, true, 1}, {1, false, 64}}));
   EXPECT_EQ(plan(std::vector{able[0]}, limits), (std::vector<BatchSlice>{{1, false, 512}}));
 }
 
 TEST(Batch, ShortPromptsAreGatheredBesideManyDecoders) {
-  const BatchLimits limits{.rows = 8, .tokens = 512, .tokens_beside = 256, .gather_from = 2, .grid = 64};
+  const BatchLimits limits{
+      .rows = 8, .tokens = 512, .tokens_with_decoding = 256, .gather_from = 2, .grid = 64};
   const std::vector<BatchSlice> decodes = {{2, true, 1}, {3, true, 1}};
   std::vector<BatchSlice> both = decodes;
   both.push_back({1, false, 100});
@@ -54,18 +55,18 @@ TEST(Batch, ShortPromptsAreGatheredBesideManyDecoders) {
   full.push_back(prefill(4, 0, 156, 2));
   EXPECT_EQ(plan(full, limits, 1).size(), 4U) << "a step's worth of them waits for nobody";
   BatchLimits narrow = limits;
-  narrow.tokens_beside = 64;
+  narrow.tokens_with_decoding = 64;
   EXPECT_EQ(plan(able, narrow, 1).size(), 3U) << "where they take turns by the steps";
   EXPECT_EQ(plan(std::vector{able[0]}, limits, 1).size(), 1U);
 }
 
-TEST(Batch, AShortPromptDoesNotStandBehindALongOne) {
+TEST(Batch, ShortPromptsDoNotWaitForALongOne) {
   const BatchLimits limits{.tokens = 100};
   const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 30, 2)};
   EXPECT_EQ(plan(able, limits), (std::vector<BatchSlice>{{1, false, 70}, {2, false, 30}}));
 }
 
-TEST(Batch, NorBehindManyLongOnes) {
+TEST(Batch, ShortPromptsDoNotWaitForManyLongOnes) {
   const BatchLimits limits{.tokens = 100};
   const std::vector<Runnable> able = {prefill(1, 0, 10'000, 1), prefill(2, 0, 9'000, 2),
                                       prefill(3, 0, 8'000, 3), prefill(4, 0, 30, 4)};
@@ -125,7 +126,7 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
   for (int round = 0; round < 300; ++round) {
     const BatchLimits limits{.rows = 1 + static_cast<std::uint32_t>(random() % 8),
                              .tokens = 1 + static_cast<std::uint32_t>(random() % 300),
-                             .tokens_beside = 1 + static_cast<std::uint32_t>(random() % 64),
+                             .tokens_with_decoding = 1 + static_cast<std::uint32_t>(random() % 64),
                              .idle_tokens = 1 + static_cast<std::uint32_t>(random() % 64),
                              .grid = random() % 2 == 0 ? 1U : 64U};
     std::map<std::uint64_t, Runnable> all;
@@ -182,7 +183,7 @@ TEST(Batch, NobodyStarvesAndLimitsHold) {
       ASSERT_LE(rows, limits.rows);
       const bool idle_alone = rows == 0 && !oldest;
       const std::uint32_t most = idle_alone ? limits.idle_tokens
-                                 : rows > 0 ? limits.tokens_beside
+                                 : rows > 0 ? limits.tokens_with_decoding
                                             : limits.tokens;
       ASSERT_LE(tokens, std::max(most, limits.grid));
       std::erase_if(all, [](const auto& entry) {

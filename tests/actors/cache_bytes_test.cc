@@ -30,12 +30,12 @@ TEST(CacheBytes, TheIndexIsCountedAsTheAllocatorHasIt) {
   }
 }
 
-TEST(CacheBytes, ANodeIsBelowAKilobyteAndAnEntryBelowAQuarterOfOne) {
+TEST(CacheBytes, NodeAndEntrySizesAreBounded) {
   EXPECT_LE(kNodeBytes, 1024U);
   EXPECT_LE(kEntryBytes, 320U);
 }
 
-TEST(CacheBytes, WhatGoesIsCountedNoMore) {
+TEST(CacheBytes, RemovedEntriesAreNotCounted) {
   PrefixCacheOptions options;
   options.max_path_tokens = 0;
   PrefixCache cache(options);

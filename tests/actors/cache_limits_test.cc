@@ -38,7 +38,7 @@ TEST_F(CacheLimits, AConversationHasItsShareAndNoMore) {
   cache().check();
 }
 
-TEST_F(CacheLimits, WhoHasNoConversationHasNoShare) {
+TEST_F(CacheLimits, EntriesWithoutConversationAreNotLimited) {
   options.max_per_conversation = 1;
   for (TokenId token = 1; token <= 5; ++token) put({token, token});
   EXPECT_EQ(cache().stats().entries, 5U);
@@ -68,7 +68,7 @@ TEST_F(CacheLimits, LeasedAndPinnedOnesStayOverTheCap) {
   cache().check();
 }
 
-TEST_F(CacheLimits, InsideRepliesThoseStayThatLieFarApart) {
+TEST_F(CacheLimits, ReplyEntriesAreThinnedToStayFarApart) {
   options.max_in_replies = 3;
   const List reply = run_of(1, 1000);
   const auto add = [&](std::uint32_t length) {
@@ -92,7 +92,7 @@ TEST_F(CacheLimits, InsideRepliesThoseStayThatLieFarApart) {
   EXPECT_LE(spread.front(), 400U);
 }
 
-TEST_F(CacheLimits, AnEntryMadeAgainSoonAfterItsEvictionWasThrashed) {
+TEST_F(CacheLimits, EntryRecreatedSoonAfterEvictionIsThrashed) {
   cache().remove(put({1, 1}), MissReason::kEvicted);
   put({1, 1});
   EXPECT_EQ(cache().stats().thrashed, 1U);
@@ -117,13 +117,13 @@ TEST(CacheThresholds, AStateOfManyBytesMustSaveSomeTokens) {
   EXPECT_EQ(CheckpointRules::of({.any_token = true, .slot_bytes = 154'000'000}).min_tokens, 1U);
 }
 
-TEST(CacheThresholds, PlacesBelowItAreNotPlanned) {
+TEST(CacheThresholds, PositionsBelowTheMinimumAreNotPlanned) {
   const List prompt(100, 5);
   const protocol::MessageBorders borders{
       .first_user = 30, .last_user = 63, .after_last_user = 64, .last_opener = 90};
   const std::vector<std::uint32_t> wanted = {10};
-  const std::vector<PlacedBreakpoint> wished = {{.at = 20}};
-  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, 40, wanted, {.min_tokens = 64}, wished),
+  const std::vector<BreakpointPosition> breakpoints = {{.at = 20}};
+  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, 40, wanted, {.min_tokens = 64}, breakpoints),
             (std::vector<PlannedCheckpoint>{{10, Origin::kBranch},
                                             {20, Origin::kBreakpoint},
                                             {64, Origin::kHistory},

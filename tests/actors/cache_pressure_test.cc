@@ -70,9 +70,9 @@ double max_at_once(std::uint64_t bytes, int conversations, bool shares) {
   EngineHarness harness(options);
   const TokenList beginning = random_tokens(1024, 51);
   const auto request = [&](int who) {
-    protocol::GenerateRequest wish = EngineHarness::request(beginning + random_tokens(20, 100 + who), 4);
-    wish.cache.enabled = shares;
-    return wish;
+    protocol::GenerateRequest query = EngineHarness::request(beginning + random_tokens(20, 100 + who), 4);
+    query.cache.enabled = shares;
+    return query;
   };
   const Reply alone = harness.ask(request(0));
   std::vector<runtime::StreamReader<protocol::Event>> streams;
@@ -88,7 +88,7 @@ double max_at_once(std::uint64_t bytes, int conversations, bool shares) {
   return harness.figure("sequences_most");
 }
 
-TEST(Sharing, ManyConversationsWithOneBeginningFitWhereFewDoWithoutIt) {
+TEST(Sharing, CommonPrefixLetsManyMoreConversationsFit) {
   constexpr int kConversations = 50;
   std::uint64_t one = 0;
   {
@@ -116,7 +116,7 @@ EngineOptions with_reply_checkpoints(const std::string& device, const std::strin
 
 class ReplyCheckpointsOf : public ::testing::TestWithParam<OnDevice> {};
 
-TEST_P(ReplyCheckpointsOf, AnEditedReplyIsRestoredNearThePlaceAndAnswersAsCold) {
+TEST_P(ReplyCheckpointsOf, EditedReplyIsRestoredNearTheEdit) {
   EngineHarness harness(with_reply_checkpoints(GetParam().device, GetParam().model));
   const TokenList prompt = random_tokens(100, 11);
   const Reply first = harness.ask(prompt, 300);
@@ -134,7 +134,7 @@ TEST_P(ReplyCheckpointsOf, AnEditedReplyIsRestoredNearThePlaceAndAnswersAsCold) 
   }
 }
 
-TEST_P(ReplyCheckpointsOf, AClientThatLeavesInTheMiddleComesBackNearThePlace) {
+TEST_P(ReplyCheckpointsOf, ReplyCutOffByItsClientIsRestoredNearItsEnd) {
   EngineHarness harness(with_reply_checkpoints(GetParam().device, GetParam().model));
   const TokenList prompt = random_tokens(100, 21);
   TokenList seen;

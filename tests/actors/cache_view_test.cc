@@ -40,7 +40,7 @@ struct Viewed {
   std::uint64_t snapshots = 0;
 };
 
-TEST(CacheView, TellsPlacesAndLengthsOfATree) {
+TEST(CacheView, ShowsDepthsAndEntriesOfNodes) {
   Viewed viewed;
   TokenList one = tokens_from(0, 100), other = one;
   one.push_back(1000);
@@ -67,7 +67,7 @@ TEST(CacheView, TellsPlacesAndLengthsOfATree) {
   EXPECT_EQ(view.spaces[0].entries, 2u);
 }
 
-TEST(CacheView, RemembersHowASnapshotWent) {
+TEST(CacheView, ShowsWhyAnEntryWasRemoved) {
   Viewed viewed;
   viewed.keep("", tokens_from(0, 10));
   const auto victim = viewed.cache.least_valuable(viewed.now, true);
@@ -79,7 +79,7 @@ TEST(CacheView, RemembersHowASnapshotWent) {
   EXPECT_EQ(view.spaces[0].nodes[0].gone, MissReason::kEvicted);
 }
 
-TEST(CacheView, HasAtMostAsManyNodesAsAskedForAndTheNewestWithTheirWay) {
+TEST(CacheView, IsCutToTheNewestNodesAndTheirPaths) {
   Viewed viewed;
   for (TokenId i = 0; i < 300; ++i) {
     TokenList tokens = tokens_from(0, 10);
@@ -114,7 +114,7 @@ TEST(CacheView, ATenantSeesItsOwn) {
   EXPECT_EQ(shared.spaces[0].nodes[0].depth, 10u);
 }
 
-TEST(NameSpace, WhatWasPutTogetherComesApart) {
+TEST(NameSpace, PartsAreRecoveredFromTheWhole) {
   for (const std::string owner : {"", "a", "12:34", "#0f"}) {
     for (const std::string salt : {"", "s", "1:a:"}) {
       const std::string whole = protocol::name_space_of(owner, salt);

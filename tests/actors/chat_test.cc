@@ -1,5 +1,5 @@
-// Chats with a template that strips reasoning: what is restored in each turn, and that restoring changes no
-// answer.
+// Chats with a template that strips reasoning: the tokens restored in each turn, and equal answers with and
+// without the cache.
 
 #include <unistd.h>
 

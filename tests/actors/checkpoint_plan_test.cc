@@ -62,44 +62,44 @@ TEST(CheckpointRules, SpacedOnesHaveAnEighthOfTheMemory) {
   EXPECT_EQ(spaced(10, 8 * 10 * 1'000), 24U);
 }
 
-TEST(CheckpointPlan, RepliesHaveSoManyOnesAtMost) {
+TEST(CheckpointPlan, CheckpointsInsideRepliesAreLimited) {
   CheckpointRules rules{.grid = 4, .min_tokens = 64, .reply_every = 30, .max_in_reply = 3};
-  const auto places = [&](std::uint32_t restored, std::uint32_t end) {
+  const auto positions = [&](std::uint32_t restored, std::uint32_t end) {
     std::vector<std::uint32_t> at;
-    for (const PlannedCheckpoint& one : reply_places(restored, end, rules)) at.push_back(one.at);
+    for (const PlannedCheckpoint& one : reply_positions(restored, end, rules)) at.push_back(one.at);
     return at;
   };
-  EXPECT_EQ(places(0, 120), (std::vector<std::uint32_t>{80})) << "on the grid, the first is too short";
-  EXPECT_EQ(places(100, 1000), (std::vector<std::uint32_t>{400, 700})) << "farther apart in a long reply";
-  EXPECT_TRUE(places(100, 100).empty());
+  EXPECT_EQ(positions(0, 120), (std::vector<std::uint32_t>{80})) << "on the grid, the first is too short";
+  EXPECT_EQ(positions(100, 1000), (std::vector<std::uint32_t>{400, 700})) << "farther apart in a long reply";
+  EXPECT_TRUE(positions(100, 100).empty());
   rules.any_token = true;
-  EXPECT_TRUE(places(0, 120).empty());
+  EXPECT_TRUE(positions(0, 120).empty());
   rules.any_token = false;
   rules.reply_every = 0;
-  EXPECT_TRUE(places(0, 120).empty());
+  EXPECT_TRUE(positions(0, 120).empty());
 }
 
-TEST(CheckpointPlan, SpacedPlacesLoseAtMostAQuarter) {
+TEST(CheckpointPlan, SpacedPositionsLoseAtMostAQuarter) {
   const CheckpointRules rules{.max_spaced = 1000};
-  const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
-  ASSERT_FALSE(places.empty());
-  EXPECT_EQ(places.front(), 256U);
-  for (std::size_t i = 1; i < places.size(); ++i) {
-    EXPECT_LE(places[i] - 1 - places[i - 1], (places[i] - 1) / 4 + 1);
+  const std::vector<std::uint32_t> positions = spaced_positions(100'000, rules);
+  ASSERT_FALSE(positions.empty());
+  EXPECT_EQ(positions.front(), 256U);
+  for (std::size_t i = 1; i < positions.size(); ++i) {
+    EXPECT_LE(positions[i] - 1 - positions[i - 1], (positions[i] - 1) / 4 + 1);
   }
-  EXPECT_GE(places.back(), 75'000U - 1);
-  EXPECT_TRUE(spaced_places(256, rules).empty());
+  EXPECT_GE(positions.back(), 75'000U - 1);
+  EXPECT_TRUE(spaced_positions(256, rules).empty());
 }
 
-TEST(CheckpointPlan, FewerPlacesAreSpreadWider) {
+TEST(CheckpointPlan, FewerSpacedPositionsAreFartherApart) {
   const CheckpointRules rules{.max_spaced = 4};
-  const std::vector<std::uint32_t> places = spaced_places(100'000, rules);
-  EXPECT_LE(places.size(), 4U);
-  EXPECT_EQ(places.back(), spaced_places(100'000, {.max_spaced = 1000}).back());
-  EXPECT_TRUE(spaced_places(100'000, {.max_spaced = 0}).empty());
+  const std::vector<std::uint32_t> positions = spaced_positions(100'000, rules);
+  EXPECT_LE(positions.size(), 4U);
+  EXPECT_EQ(positions.back(), spaced_positions(100'000, {.max_spaced = 1000}).back());
+  EXPECT_TRUE(spaced_positions(100'000, {.max_spaced = 0}).empty());
 }
 
-TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
+TEST(CheckpointPlan, HasEachOriginsPositionsOnce) {
   const Tokens prompt(1000, 5);
   const MessageBorders borders{
       .first_user = 100, .last_user = 700, .after_last_user = 900, .last_opener = 990};
@@ -115,7 +115,7 @@ TEST(CheckpointPlan, PutsEveryOriginInItsPlaceOnce) {
       << "behind what was restored";
 }
 
-TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
+TEST(CheckpointPlan, PromptEndIsAtMostMaxRestored) {
   const Tokens prompt(200, 5);
   const CheckpointRules whole{.max_restored = 168};
   const std::vector<PlannedCheckpoint> expected = {{168, Origin::kPromptEnd}};
@@ -125,7 +125,7 @@ TEST(CheckpointPlan, TheEndIsKeptWhereAPromptLikeThisCanBeRestored) {
   EXPECT_EQ(plan_checkpoints(prompt, {}, 0, {}, {}, {.any_token = true, .max_restored = 168}), cut);
 }
 
-TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
+TEST(CheckpointPlan, ToolResultEndGetsItsOwnCheckpoint) {
   const Tokens prompt(250, 5);
   const MessageBorders borders{
       .first_user = 100, .last_user = 150, .after_last_user = 170, .last_opener = 240, .after_tool = true};
@@ -137,28 +137,28 @@ TEST(CheckpointPlan, TheEndOfAToolsResultIsNotReplacedByTheNextTurn) {
                                             {249, Origin::kPromptEnd}}));
 }
 
-TEST(CheckpointPlan, BreakpointsStandBesideTheOthers) {
+TEST(CheckpointPlan, BreakpointsAddCheckpointsWithTheirTtl) {
   using std::chrono::seconds;
   const Tokens prompt(200, 5);
   MessageBorders borders;
   borders.first_user = 70;
-  const std::vector<PlacedBreakpoint> wishes = {
+  const std::vector<BreakpointPosition> breakpoints = {
       {40, seconds(300)}, {70, seconds(300)}, {41, seconds(3600)}, {0, seconds(300)}, {900, seconds(300)}};
-  const auto plan = plan_checkpoints(prompt, borders, 0, {}, {}, {.grid = 4}, wishes);
+  const auto plan = plan_checkpoints(prompt, borders, 0, {}, {}, {.grid = 4}, breakpoints);
   EXPECT_EQ(plan,
             (std::vector<PlannedCheckpoint>{
                 {40, Origin::kBreakpoint, seconds(3600)}, {68, Origin::kSystem}, {196, Origin::kPromptEnd}}))
       << "the longer of two lives; none of its own where the place is kept anyway; nothing outside of the "
          "prompt";
-  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, {}, {}, {.any_token = true}, wishes),
+  EXPECT_EQ(plan_checkpoints(prompt, borders, 0, {}, {}, {.any_token = true}, breakpoints),
             (std::vector<PlannedCheckpoint>{{199, Origin::kPromptEnd}}));
 }
 
 TEST(CheckpointPlan, BlocksOfTheLastMessageAreOfTheHistory) {
-  const std::vector<PlacedBreakpoint> places = {{.at = 50, .ttl = std::chrono::seconds(300)},
-                                                {.at = 120, .is_block = true},
-                                                {.at = 8, .is_block = true}};
-  EXPECT_EQ(plan_checkpoints(Tokens(200, 5), {}, 0, {}, {}, {.grid = 4, .min_tokens = 16}, places),
+  const std::vector<BreakpointPosition> positions = {{.at = 50, .ttl = std::chrono::seconds(300)},
+                                                     {.at = 120, .is_block = true},
+                                                     {.at = 8, .is_block = true}};
+  EXPECT_EQ(plan_checkpoints(Tokens(200, 5), {}, 0, {}, {}, {.grid = 4, .min_tokens = 16}, positions),
             (std::vector<PlannedCheckpoint>{{48, Origin::kBreakpoint, std::chrono::seconds(300)},
                                             {120, Origin::kHistory},
                                             {196, Origin::kPromptEnd}}));
@@ -174,7 +174,7 @@ TEST(CheckpointPlan, KeepsToTheGrid) {
                       {64, Origin::kSystem}, {128, Origin::kHistory}, {192, Origin::kPromptEnd}}));
 }
 
-TEST(CheckpointPlan, OnePlaceIsEnoughWhereStatesCanBeCut) {
+TEST(CheckpointPlan, CuttableStatesNeedOnlyThePromptEnd) {
   const Tokens prompt(1000, 5);
   MessageBorders borders;
   borders.first_user = 70;

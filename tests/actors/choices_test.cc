@@ -13,26 +13,26 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
   static constexpr std::uint32_t kReply = 12;
 
   EngineOptions options(std::uint64_t state_bytes) const {
-    EngineOptions wish = EngineHarness::defaults(GetParam(), "qwen3_5_text");
-    wish.worker.state_bytes = state_bytes;
-    return wish;
+    EngineOptions settings = EngineHarness::defaults(GetParam(), "qwen3_5_text");
+    settings.worker.state_bytes = state_bytes;
+    return settings;
   }
   static protocol::GenerateRequest several(const TokenList& prompt, std::uint32_t n, std::uint32_t seed,
                                            std::uint32_t max_tokens = kReply) {
-    protocol::GenerateRequest wish = EngineHarness::request(prompt, max_tokens);
-    wish.n = n;
-    wish.sampling.temperature = 1.0;
-    wish.sampling.seed = seed;
-    return wish;
+    protocol::GenerateRequest query = EngineHarness::request(prompt, max_tokens);
+    query.n = n;
+    query.sampling.temperature = 1.0;
+    query.sampling.seed = seed;
+    return query;
   }
   /// Returns the bytes of a sequence of that many tokens.
-  static std::uint64_t price(EngineHarness& harness, std::uint64_t tokens) {
+  static std::uint64_t cost(EngineHarness& harness, std::uint64_t tokens) {
     EXPECT_TRUE(harness.eventually([&] { return harness.figure("sequences") == 0; }));
     const double before = harness.figure("state_used_bytes");
     const double decoded = harness.figure("decode_tokens_total");
-    protocol::GenerateRequest wish = EngineHarness::request(random_tokens(tokens, 4321), 4000);
-    wish.cache.enabled = false;
-    auto events = harness.engine().generate(std::move(wish));  // pauses when its window is full
+    protocol::GenerateRequest query = EngineHarness::request(random_tokens(tokens, 4321), 4000);
+    query.cache.enabled = false;
+    auto events = harness.engine().generate(std::move(query));  // pauses when its window is full
     EXPECT_TRUE(harness.eventually([&] { return harness.figure("decode_tokens_total") > decoded; }));
     const auto bytes = static_cast<std::uint64_t>(harness.figure("state_used_bytes") - before);
     return bytes;
@@ -40,7 +40,7 @@ class ChoicesTest : public testing::TestWithParam<std::string> {
 };
 
 TEST_P(ChoicesTest, InAMemoryThatIsFullOfSnapshots) {
-  EngineHarness roomy(options(256 << 20));
+  EngineHarness ample(options(256 << 20));
   EngineHarness harness(options(2 << 20));
   for (std::uint32_t i = 0; i < 60; ++i) {
     ASSERT_FALSE(harness.ask(random_tokens(150 + i % 7, i)).error.has_value());
@@ -53,7 +53,7 @@ TEST_P(ChoicesTest, InAMemoryThatIsFullOfSnapshots) {
         const TokenList prompt = random_tokens(100 + 37 * i + c, c % 3);
         const Reply reply = harness.ask(several(prompt, 2, i));
         ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
-        EXPECT_TRUE(reply.choices == roomy.ask(several(prompt, 2, i)).choices);
+        EXPECT_TRUE(reply.choices == ample.ask(several(prompt, 2, i)).choices);
       }
     });
   }
@@ -61,12 +61,12 @@ TEST_P(ChoicesTest, InAMemoryThatIsFullOfSnapshots) {
   expect_nothing_held(harness);
 }
 
-TEST_P(ChoicesTest, GrowAsThereIsRoomAndFitTheMemoryForOne) {
-  EngineHarness roomy(options(256 << 20));
+TEST_P(ChoicesTest, ChoicesNeedMemoryForOneAndUseMore) {
+  EngineHarness ample(options(256 << 20));
   const TokenList prompt = random_tokens(300, 5);
-  const Reply all = roomy.ask(several(prompt, 16, 3));
+  const Reply all = ample.ask(several(prompt, 16, 3));
   ASSERT_FALSE(all.error.has_value()) << all.error->message;
-  const std::uint64_t one = price(roomy, 300);
+  const std::uint64_t one = cost(ample, 300);
   // Memory for the sequence and the state after its prompt, but not for a second sequence.
   EngineHarness narrow(options(one * 5 / 2));
   const Reply reply = narrow.ask(several(prompt, 16, 3));
@@ -78,9 +78,9 @@ TEST_P(ChoicesTest, GrowAsThereIsRoomAndFitTheMemoryForOne) {
   expect_nothing_held(wider);
 }
 
-TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
-  EngineHarness roomy(options(256 << 20));
-  const std::uint64_t one = price(roomy, 1000);
+TEST_P(ChoicesTest, RequestThatNeverFitsIsRefusedAtOnce) {
+  EngineHarness ample(options(256 << 20));
+  const std::uint64_t one = cost(ample, 1000);
   EngineHarness harness(options(one + one / 10));
   const TokenList prompt = random_tokens(1000, 5);
   ASSERT_FALSE(harness.ask(prompt, 2).error.has_value());
@@ -92,10 +92,10 @@ TEST_P(ChoicesTest, WhatNeverFitsIsSaidAtOnce) {
 }
 
 // A request with hundreds of choices must not delay another client's single one.
-TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
-  EngineOptions wish = options(64 << 20);
-  wish.worker.max_sequences = 8;
-  EngineHarness harness(wish);
+TEST_P(ChoicesTest, ManyChoicesDoNotDelayAnotherClient) {
+  EngineOptions settings = options(64 << 20);
+  settings.worker.max_sequences = 8;
+  EngineHarness harness(settings);
   std::vector<runtime::StreamReader<protocol::Event>> crowd;
   for (std::uint32_t i = 0; i < 3; ++i) {
     protocol::GenerateRequest request = several(random_tokens(60, 100 + i), 16, i, 150);
@@ -128,9 +128,9 @@ TEST_P(ChoicesTest, AStrangerIsNotHeldUpByACrowd) {
 }
 
 TEST_P(ChoicesTest, ClientsThatVanishInAnyPhaseLeaveNoSequence) {
-  EngineOptions wish = options(3 << 20);
-  wish.worker.max_sequences = 6;
-  EngineHarness harness(wish);
+  EngineOptions settings = options(3 << 20);
+  settings.worker.max_sequences = 6;
+  EngineHarness harness(settings);
   std::mt19937 random(3);
   for (int i = 0; i < 80; ++i) {
     auto events = harness.engine().generate(
@@ -152,8 +152,8 @@ TEST_P(ChoicesTest, AClientThatStallsAndGoesIsSeenGoing) {
 }
 
 TEST_P(ChoicesTest, ATenantStaysWithinItsShareAndOthersPass) {
-  EngineHarness roomy(options(256 << 20));
-  const std::uint64_t one = price(roomy, 320);
+  EngineHarness ample(options(256 << 20));
+  const std::uint64_t one = cost(ample, 320);
   EngineHarness harness(options(one * 40));
   const auto ask_as = [&](const char* tenant, double share, std::uint32_t seed, std::uint32_t tokens) {
     protocol::GenerateRequest request = EngineHarness::request(random_tokens(300, seed), tokens);

@@ -43,7 +43,7 @@ TEST_F(ConstraintBookTest, TheSameConstraintIsCompiledOnce) {
 }
 
 // Already the first mask has too many parser states: a client error, found before any prefill.
-TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
+TEST_F(ConstraintBookTest, TooAmbiguousGrammarIsRefused) {
   GrammarCache all = book(GrammarCache::kMaxBytes);
   std::string stars = "root ::= ";
   for (int i = 0; i < 15'000; ++i) stars += "[a-z]* ";
@@ -57,7 +57,7 @@ TEST_F(ConstraintBookTest, WhatTakesTooMuchIsRefused) {
   EXPECT_EQ(all.grammars(), 0U);
 }
 
-TEST_F(ConstraintBookTest, WhatIsUnusedLongestGoesWhenAllHoldTooMuch) {
+TEST_F(ConstraintBookTest, LeastRecentlyUsedGrammarsAreEvictedByBytes) {
   GrammarCache few = book(60'000);
   const auto kept = few.find(regex(1));
   ASSERT_TRUE(kept.ok());
@@ -96,7 +96,7 @@ TEST_F(ConstraintBookTest, MasksCountAsTheyAreMade) {
   EXPECT_NE(*few.find(regex(1)), *other) << "compiled anew";
 }
 
-TEST_F(ConstraintBookTest, TheirNumberIsBoundedToo) {
+TEST_F(ConstraintBookTest, NumberOfGrammarsIsBounded) {
   GrammarCache many = book(std::size_t{1} << 40);
   for (int i = 0; i < static_cast<int>(GrammarCache::kMaxGrammars) + 20; ++i) {
     ASSERT_TRUE(many.find(regex(i)).ok());

@@ -1,4 +1,4 @@
-// A step without a device: its contents and its results.
+// DeviceStep without a device: the contents and the results of steps.
 
 #include "actors/cache/checkpoint_plan.h"
 #include "tests/actors/worker_parts.h"
@@ -9,11 +9,11 @@ namespace {
 class DeviceStepTest : public testing::Test {
  protected:
   std::optional<Error> begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,
-                             const std::vector<std::uint32_t>& places = {}) {
+                             const std::vector<std::uint32_t>& positions = {}) {
     protocol::Prefill job{.sequence = run.id,
                           .tokens = WorkerParts::prompt(end),
                           .end = end,
-                          .plan = WorkerParts::plan(places)};
+                          .plan = WorkerParts::plan(positions)};
     auto reply = box.reply();
     return begin_prefill(parts.table, run, job, reply);
   }
@@ -28,7 +28,7 @@ class DeviceStepTest : public testing::Test {
   }
 };
 
-TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
+TEST_F(DeviceStepTest, PrefillStopsAtCheckpointsAndEndsWithLogits) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -48,7 +48,7 @@ TEST_F(DeviceStepTest, APrefillStopsAtItsCheckpointsAndEndsWithLogits) {
   EXPECT_EQ(parts.reports[1].plan->flight, 1U);
 }
 
-TEST_F(DeviceStepTest, APrefillTellsOfEachSliceThatHasCredit) {
+TEST_F(DeviceStepTest, PrefillReportsProgressWhileThereIsCredit) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -78,7 +78,7 @@ constexpr models::ModelRules kExportingRules{.grid = 64,
                                              .exports_slots = true,
                                              .computes_aside = true};
 
-TEST_F(DeviceStepTest, APrefillPassesItsCheckpointsWhereTheModelWritesStatesOnTheWay) {
+TEST_F(DeviceStepTest, SlicePassesCheckpointsIfModelExportsStates) {
   WorkerParts parts({.rules = kExportingRules});
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -110,7 +110,7 @@ TEST_F(DeviceStepTest, APrefillPassesItsCheckpointsWhereTheModelWritesStatesOnTh
   }
 }
 
-TEST_F(DeviceStepTest, AStepEndsAtACheckpointWhoseMemoryIsOnTheWay) {
+TEST_F(DeviceStepTest, StepEndsAtCheckpointAwaitingAReclaim) {
   WorkerParts parts({.limit = 2 * kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
   SequenceRun& run = parts.open();
   Prefilled prefilled;
@@ -130,7 +130,7 @@ TEST_F(DeviceStepTest, AStepEndsAtACheckpointWhoseMemoryIsOnTheWay) {
   EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 1U);
 }
 
-TEST_F(DeviceStepTest, PlacesWithoutRoomArePassedAndTold) {
+TEST_F(DeviceStepTest, CheckpointsWithoutMemoryAreSkippedAndReported) {
   WorkerParts parts({.limit = kSlotBytes + 4 * kPageBytes, .rules = kExportingRules});
   SequenceRun& run = parts.open();
   ASSERT_EQ(parts.memory.find({.bytes = 1 << 20}), Availability::kComing);
@@ -144,7 +144,7 @@ TEST_F(DeviceStepTest, PlacesWithoutRoomArePassedAndTold) {
   EXPECT_EQ(prefilled.answer()->reported, 2U);
 }
 
-TEST_F(DeviceStepTest, StatesOnTheWayThatAreNotFiniteAreNotKept) {
+TEST_F(DeviceStepTest, NonFiniteExportedStatesAreNotKept) {
   for (const std::uint64_t slot_bytes : {kSlotBytes, std::uint64_t{0}}) {
     WorkerParts parts({.rules = kExportingRules, .slot_bytes = slot_bytes});
     SequenceRun& run = parts.open();
@@ -158,7 +158,7 @@ TEST_F(DeviceStepTest, StatesOnTheWayThatAreNotFiniteAreNotKept) {
   }
 }
 
-TEST_F(DeviceStepTest, WhatAStepPassesGoesWithASequenceThatIsClosedInIt) {
+TEST_F(DeviceStepTest, ClosingDropsCheckpointsPassedInTheStep) {
   WorkerParts parts({.rules = kExportingRules});
   SequenceRun& run = parts.open();
   const std::uint64_t before = parts.state.budget().used() - kSlotBytes;
@@ -192,7 +192,7 @@ class CarriedDecodeTest : public DeviceStepTest {
     auto reply = box.reply();
     return begin_prefill(parts.table, run, job, reply);
   }
-  /// Computes all steps of the prompt but the last, and builds that.
+  /// Computes all steps of the prompt but the last, and builds the last.
   static void build_last_step(WorkerParts& parts) {
     ASSERT_TRUE(parts.step.build(parts.table, {.tokens = 64}));
     EXPECT_EQ(parts.step.work().prefills.front().plan, nullptr) << "only the last slice samples";
@@ -357,33 +357,33 @@ TEST_F(CarriedDecodeTest, RefusesInvalidSamplingBeforeThePrefill) {
   EXPECT_EQ(run.phase, Phase::kIdle);
 }
 
-TEST_F(DeviceStepTest, StepsOfALongPromptWithTheCheckpointsThatItIsGiven) {
+TEST_F(DeviceStepTest, ExportingModelsNeedFewerStepsForLongPrompts) {
   // As planned for a GPU, whose steps have 2,048 tokens.
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> positions;
   const TokenList prompt(8192, 1);
   for (const PlannedCheckpoint& one : plan_checkpoints(prompt, {}, 0, std::nullopt, {}, {.grid = 64})) {
-    places.push_back(one.at);
+    positions.push_back(one.at);
   }
-  EXPECT_EQ(places.size(), 14U);
+  EXPECT_EQ(positions.size(), 14U);
   const auto steps_by = [&](const models::ModelRules& rules) {
     WorkerParts parts({.rules = rules});
     SequenceRun& run = parts.open();
     Prefilled prefilled;
-    EXPECT_FALSE(begin(parts, run, prefilled, 8192, places).has_value());
+    EXPECT_FALSE(begin(parts, run, prefilled, 8192, positions).has_value());
     const std::uint32_t steps = run_all(parts, {.tokens = 2048});
-    EXPECT_EQ(parts.table.snapshots().size(), places.size());
+    EXPECT_EQ(parts.table.snapshots().size(), positions.size());
     return steps;
   };
   EXPECT_EQ(steps_by(kGpuRules), 15U) << "that end at each";
   EXPECT_EQ(steps_by(kExportingRules), 4U);
 }
 
-TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
+TEST_F(DeviceStepTest, InvalidPrefillsAreRefused) {
   WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open(64);
-  const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& places) {
+  const auto refused = [&](std::uint32_t end, const std::vector<std::uint32_t>& positions) {
     Prefilled box;
-    const auto refusal = begin(parts, run, box, end, places);
+    const auto refusal = begin(parts, run, box, end, positions);
     return refusal && refusal->kind == ErrorKind::kBadJob && run.phase == Phase::kIdle;
   };
   EXPECT_TRUE(refused(64, {})) << "not beyond what it holds";
@@ -400,7 +400,7 @@ TEST_F(DeviceStepTest, WhatAPrefillMustBe) {
       << "what it holds already is not taken again";
 }
 
-TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
+TEST_F(DeviceStepTest, CheckpointsCanBeAddedOnlyAheadOfThePrefill) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   run.prompt.reset();
@@ -419,7 +419,7 @@ TEST_F(DeviceStepTest, ACheckpointMayBeAddedAheadOfAPrefillAndNotBehindIt) {
   EXPECT_EQ(parts.table.snapshots().size(), 3U);
 }
 
-TEST_F(DeviceStepTest, APrefillThatIsLeftOffEndsAtTheNextPlaceWithACheckpoint) {
+TEST_F(DeviceStepTest, LeaveOffEndsPrefillAtNextGridPosition) {
   WorkerParts parts;
   SequenceRun& run = parts.open();
   EXPECT_FALSE(leave_off(parts.table, run)) << "nothing is computed";
@@ -451,7 +451,7 @@ TEST_F(DeviceStepTest, LogitsThatAreNotFiniteFailThePrefill) {
   EXPECT_FALSE(parts.reports[0].healthy);
 }
 
-TEST_F(DeviceStepTest, WhoFindsNoPagesIsLeftOut) {
+TEST_F(DeviceStepTest, SequenceWithoutPagesIsLeftOutOfTheStep) {
   WorkerParts parts({.limit = 2 * kSlotBytes + kPageBytes});
   SequenceRun& first = parts.open();
   SequenceRun& second = parts.open();
@@ -480,7 +480,7 @@ TEST_F(DeviceStepTest, ASequenceThatIsClosedInAStepGoesWithIt) {
   EXPECT_EQ(parts.state.budget().used(), 0U);
 }
 
-TEST_F(DeviceStepTest, TokensAreDecodedUntilTheLastOneAndAtTheReadersPace) {
+TEST_F(DeviceStepTest, DecodingKeepsToTheReadersCreditAndMaxTokens) {
   WorkerParts parts;
   SequenceRun& run = parts.open(10);
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(2);

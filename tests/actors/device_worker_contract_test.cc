@@ -32,13 +32,13 @@ TEST_F(DeviceWorkerContract, ARestoredSequenceRepliesAsAColdOneDoes) {
   start();
   const Open cold = open();
   prefill(cold, 100);
-  const protocol::SnapshotId behind_70 = [&] {
+  const protocol::SnapshotId after_70 = [&] {
     const Open sequence = open();
     prefill(sequence, 70);
     return snapshot(sequence);
   }();
   const Open warm = open();
-  ASSERT_TRUE(ask(restore_of(warm, behind_70, 70)).ok());
+  ASSERT_TRUE(ask(restore_of(warm, after_70, 70)).ok());
   const auto prefilled = ask(prefill_of(warm, 100));
   ASSERT_TRUE(prefilled.ok());
   EXPECT_EQ(prefilled->computed, 30U);
@@ -63,7 +63,7 @@ TEST_F(DeviceWorkerContract, AfterARestoreThatFailedTheSequenceCanBeUsed) {
   EXPECT_EQ(decode(sequence, 5), FakeModel::reply_to(prompt(90), 5));
 }
 
-TEST_F(DeviceWorkerContract, ARawSnapshotIsItsSequencesAlone) {
+TEST_F(DeviceWorkerContract, RawSnapshotIsNotAdoptedAndEndsWithSequence) {
   start();
   const Open sequence = open();
   prefill(sequence, 50);
@@ -76,7 +76,7 @@ TEST_F(DeviceWorkerContract, ARawSnapshotIsItsSequencesAlone) {
   EXPECT_EQ(memory().snapshots, 0U);
 }
 
-TEST_F(DeviceWorkerContract, ARegistryThatBeginsAnewDropsWhatWasAdoptedAndNoMore) {
+TEST_F(DeviceWorkerContract, DropAdoptedKeepsSnapshotsOfSequences) {
   start();
   adopted(64);
   const Open sequence = open();
@@ -88,7 +88,7 @@ TEST_F(DeviceWorkerContract, ARegistryThatBeginsAnewDropsWhatWasAdoptedAndNoMore
   EXPECT_TRUE(ask(protocol::AdoptKvSnapshot{.snapshot = owned, .budget_bytes = 1 << 20})->done);
 }
 
-TEST_F(DeviceWorkerContract, AdoptionTellsWhatStandsInTheWay) {
+TEST_F(DeviceWorkerContract, RefusedAdoptionReportsTheMissingBytes) {
   start();
   const Open sequence = open();
   prefill(sequence, 64);
@@ -102,7 +102,7 @@ TEST_F(DeviceWorkerContract, AdoptionTellsWhatStandsInTheWay) {
 
 // -- generations
 
-TEST_F(DeviceWorkerContract, AModelThatIsLoadedHoldsUpNobody) {
+TEST_F(DeviceWorkerContract, LoadingAModelDoesNotBlockOthers) {
   start();
   control_->hold_loads = true;
   auto second = ask_meanwhile(protocol::LoadArch{.path = "none"});
@@ -151,10 +151,10 @@ TEST_F(DeviceWorkerContract, DropArchEndsAllIdsOfItsGeneration) {
   EXPECT_EQ(memory().sequences, 1U) << "a close of the past closes nothing of today";
 }
 
-TEST_F(DeviceWorkerContract, UnloadingAnswersWhoeverWaits) {
+TEST_F(DeviceWorkerContract, UnloadingAnswersWaitingRequests) {
   start(kSlot + kPage);
   open(64);
-  auto waiting = ask_meanwhile(wish(64));
+  auto waiting = ask_meanwhile(open_job(64));
   ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
   static_cast<void>(ask(protocol::DropArch{arch_}));
   EXPECT_EQ(waiting.get().error().kind, ErrorKind::kUnknown);
@@ -162,7 +162,7 @@ TEST_F(DeviceWorkerContract, UnloadingAnswersWhoeverWaits) {
 
 // -- faults
 
-TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheSame) {
+TEST_F(DeviceWorkerContract, FailedStepFailsAllJobsButAnswersDrops) {
   start();
   const protocol::SnapshotId before = adopted(64);
   const Open bystander = open();
@@ -175,7 +175,7 @@ TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheS
   EXPECT_EQ(ask(protocol::SnapshotKv{.sequence = bystander.id}).error().kind, ErrorKind::kDeviceFailed);
   EXPECT_EQ(ask(restore_of(bystander, before, 64)).error().kind, ErrorKind::kDeviceFailed);
   EXPECT_TRUE(decode(bystander, 4).empty());
-  EXPECT_EQ(ask(wish(10)).error().kind, ErrorKind::kDeviceFailed);
+  EXPECT_EQ(ask(open_job(10)).error().kind, ErrorKind::kDeviceFailed);
   EXPECT_EQ(ask(protocol::DropKvSnapshot{before}).freed_bytes, 0U);
   EXPECT_EQ(ask(protocol::DropAdopted{arch_}).adopted_bytes, 0U);
   close(bystander);
@@ -190,7 +190,7 @@ TEST_F(DeviceWorkerContract, AFailedStepFailsAllThatIsThereAndDropsAnswerAllTheS
 
 // -- checkpoints
 
-TEST_F(DeviceWorkerContract, CheckpointsAreReportedToTheRegistryInOrderWithTheirPlan) {
+TEST_F(DeviceWorkerContract, CheckpointsAreReportedInOrderWithTheirPlan) {
   start();
   const Open sequence = open();
   const auto prefilled = ask(prefill_of(sequence, 120, {30, 64, 120}));
@@ -214,7 +214,7 @@ TEST_F(DeviceWorkerContract, CheckpointsAreReportedToTheRegistryInOrderWithTheir
   EXPECT_TRUE(ask(restore_of(next, reports[0].snapshot->snapshot, 30)).ok());
 }
 
-TEST_F(DeviceWorkerContract, ACheckpointBehindAReplyCarriesAllItsTokens) {
+TEST_F(DeviceWorkerContract, CheckpointAfterReplyHasAllItsTokens) {
   start();
   const Open sequence = open();
   prefill(sequence, 20);
@@ -252,7 +252,7 @@ TEST_F(DeviceWorkerContract, TheFirstCallOfAReplyHasACheckpointBeforeIt) {
   EXPECT_EQ(*reported()[0].tokens, tokens);
 }
 
-TEST_F(DeviceWorkerContract, AnotherCheckpointMayBeAskedForUntilItsPlaceIsPassed) {
+TEST_F(DeviceWorkerContract, CheckpointCanBeAddedUntilPrefillHasPassedIt) {
   start();
   const Open sequence = open();
   EXPECT_TRUE(ask(protocol::AddCheckpoint{.sequence = sequence.id, .at = 50}))
@@ -264,12 +264,12 @@ TEST_F(DeviceWorkerContract, AnotherCheckpointMayBeAskedForUntilItsPlaceIsPassed
 
 // -- memory
 
-TEST_F(DeviceWorkerContract, WhatRegistriesHoldIsAskedBackAndTheirWordIsWaitedFor) {
+TEST_F(DeviceWorkerContract, FullMemoryIsReclaimedOnceUntilMoreIsOffered) {
   start(3 * kSlot + 2 * kPage, 10s);
   const protocol::SnapshotId leased = adopted(64);
   const Open holder = open(64);
   prefill(holder, 64);
-  auto waiting = ask_meanwhile(wish(64));
+  auto waiting = ask_meanwhile(open_job(64));
   ASSERT_TRUE(eventually([&] { return notes_->reclaims >= 1; }));
   ASSERT_TRUE(eventually_idle(system_));
   EXPECT_EQ(notes_->reclaims, 1U) << "nothing has changed, so nobody is asked again";
@@ -280,25 +280,25 @@ TEST_F(DeviceWorkerContract, WhatRegistriesHoldIsAskedBackAndTheirWordIsWaitedFo
   EXPECT_EQ(notes_->reclaims, 2U);
 }
 
-TEST_F(DeviceWorkerContract, WhoeverClosesMakesRoomForWhoeverWaits) {
+TEST_F(DeviceWorkerContract, ClosingASequenceAdmitsAWaitingRequest) {
   start(kSlot + kPage, 10s);
   const Open holder = open(64);
-  auto waiting = ask_meanwhile(wish(64));
+  auto waiting = ask_meanwhile(open_job(64));
   ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
   close(holder);
   EXPECT_TRUE(waiting.get().ok());
 }
 
-TEST_F(DeviceWorkerContract, WhoIsShortForTooLongIsToldSo) {
+TEST_F(DeviceWorkerContract, WaitForMemoryFailsAfterPatience) {
   start(2 * kSlot + kPage, 200ms);
   const protocol::SnapshotId leased = adopted(64);
-  auto lonely = ask_meanwhile(wish(64));
+  auto lonely = ask_meanwhile(open_job(64));
   EXPECT_EQ(lonely.get().error().kind, ErrorKind::kNoMemory) << "it would wait for a lease for ever";
   static_cast<void>(ask(protocol::DropKvSnapshot{leased}));
-  EXPECT_TRUE(ask(wish(64)).ok());
+  EXPECT_TRUE(ask(open_job(64)).ok());
 }
 
-TEST_F(DeviceWorkerContract, ACheckpointThatFindsNoMemoryIsSkippedAndToldOf) {
+TEST_F(DeviceWorkerContract, CheckpointWithoutMemoryIsSkippedAndReported) {
   start(kSlot + 2 * kPage);
   const Open sequence = open(128);
   const auto prefilled = ask(prefill_of(sequence, 100, {40}));
@@ -314,7 +314,7 @@ TEST_F(DeviceWorkerContract, ACheckpointThatFindsNoMemoryIsSkippedAndToldOf) {
 TEST_F(DeviceWorkerContract, AWaitForASequenceEndsWithItsTicket) {
   start(kSlot + kPage, 10s);
   const Open holder = open(64);
-  const protocol::OpenSequence job = wish(64);
+  const protocol::OpenSequence job = open_job(64);
   auto waiting = std::async(std::launch::async, [&] { return worker_.ask_blocking(job, 30s); });
   ASSERT_TRUE(eventually([&] { return memory().waiting == 1; }));
   worker_.tell(protocol::CloseSequence{arch_, job.ticket});
@@ -346,7 +346,7 @@ TEST_F(DeviceWorkerContract, ACanceledPrefillLeavesASequenceThatGoesOn) {
 TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   constexpr std::size_t kIdleTokens = 4;  // take the CPU about as long as one
   start();
-  protocol::OpenSequence for_later = wish(kLong);
+  protocol::OpenSequence for_later = open_job(kLong);
   for_later.priority = protocol::Priority::kIdle;
   const auto opened = ask(for_later);
   ASSERT_TRUE(opened.ok()) << opened.error().message;
@@ -366,7 +366,7 @@ TEST_F(DeviceWorkerContract, AStrangerWaitsForOneStepOfIdleWorkAtMost) {
   for (std::uint32_t stranger = 0; stranger < 20; ++stranger) {
     const std::uint32_t tokens = 20 + stranger;
     const std::uint32_t under_way = control_->steps();
-    const Asked<protocol::OpenSequence> opening = post(wish(tokens));
+    const Asked<protocol::OpenSequence> opening = post(open_job(tokens));
     let_long_step_go();
     const auto opened_too = opening.get();
     ASSERT_TRUE(opened_too.ok());
@@ -409,7 +409,7 @@ TEST_F(DeviceWorkerContract, ACanceledDecodingEndsItsStream) {
   EXPECT_LE(more, 5U) << "what the stream had room for";
 }
 
-TEST_F(DeviceWorkerContract, ASequenceThatIsClosedInAStepGoesWhenTheStepHasEnded) {
+TEST_F(DeviceWorkerContract, ClosingDuringAStepTakesEffectAtItsEnd) {
   start();
   const Open sequence = open(kLong);
   control_->hold();
@@ -429,7 +429,7 @@ class NarrowWorker : public DeviceWorker {
   using DeviceWorker::DeviceWorker;
 };
 
-TEST_F(DeviceWorkerContract, AFullMailboxAdmitsWhatGivesBack) {
+TEST_F(DeviceWorkerContract, FullMailboxAcceptsCloseSequence) {
   start<NarrowWorker>();
   const Open one = open(kLong);
   const Open other = open();

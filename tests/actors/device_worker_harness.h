@@ -85,7 +85,7 @@ class DeviceWorkerContract : public testing::Test {
     WorkerOptions options;
     options.device_options.threads = 1;
     options.state_bytes = state_bytes;
-    options.reply_tokens_priced = 0;
+    options.reply_tokens_reserved = 0;
     options.patience = patience;
     options.faults = faults_;
     options.make_model = fake_models(control_);
@@ -137,7 +137,7 @@ class DeviceWorkerContract : public testing::Test {
     return Asked<Job>(slot);
   }
 
-  protocol::OpenSequence wish(std::uint32_t prompt_tokens) {
+  protocol::OpenSequence open_job(std::uint32_t prompt_tokens) {
     return {.arch = arch_, .ticket = ++ticket_, .prompt_tokens = prompt_tokens};
   }
   struct Open {
@@ -145,7 +145,7 @@ class DeviceWorkerContract : public testing::Test {
     std::uint64_t ticket;
   };
   Open open(std::uint32_t prompt_tokens = 200) {
-    const auto opened = ask(wish(prompt_tokens));
+    const auto opened = ask(open_job(prompt_tokens));
     EXPECT_TRUE(opened.ok()) << opened.error().message;
     return {opened->sequence, ticket_};
   }
@@ -159,10 +159,10 @@ class DeviceWorkerContract : public testing::Test {
     return tokens;
   }
   static protocol::Prefill prefill_of(const Open& sequence, std::uint32_t count,
-                                      const std::vector<std::uint32_t>& places = {}) {
+                                      const std::vector<std::uint32_t>& positions = {}) {
     auto plan = std::make_shared<protocol::CheckpointPlan>();
     plan->flight = 77;
-    for (const std::uint32_t at : places) plan->checkpoints.push_back({.at = at});
+    for (const std::uint32_t at : positions) plan->checkpoints.push_back({.at = at});
     return {.sequence = sequence.id, .tokens = share_tokens(prompt(count)), .end = count, .plan = plan};
   }
   void prefill(const Open& sequence, std::uint32_t count) {

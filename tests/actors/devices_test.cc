@@ -61,7 +61,7 @@ TEST(DevicesTest, AFaultStaysOnItsDevice) {
   EXPECT_FALSE(harness.ask(request_of("grid", prompt)).error.has_value()) << "it was loaded anew";
 }
 
-TEST(DevicesTest, AWorkerThatHangsIsReplacedAloneAndItsRequestsAreTold) {
+TEST(DevicesTest, HungWorkerIsReplacedAndOthersContinue) {
   EngineOptions options = on_two_devices();
   options.max_step = 2000ms;
   EngineHarness harness(std::move(options));

@@ -13,7 +13,7 @@ using protocol::Tier;
 
 class DiskTierTest : public TierFixture, public testing::WithParamInterface<OnDevice> {};
 
-TEST_P(DiskTierTest, WhatIsPackedIsSmallerAndHasTheSameBits) {
+TEST_P(DiskTierTest, PackedStatesAreSmallerAndBitwiseIdentical) {
   const auto computed_bytes = [&](bool pack) {
     EngineOptions written = disk_options(GetParam());
     written.disk.pack = pack;
@@ -100,7 +100,7 @@ TEST_P(DiskTierTest, AShorterSnapshotReplacesALostOne) {
   EXPECT_EQ(restored.choices, engine.cold(next).choices) << "the bits of a cold run";
 }
 
-TEST_P(DiskTierTest, AFolderThatCannotBeUsedTurnsTheTierOffAndRequestsGoOn) {
+TEST_P(DiskTierTest, UnusableFolderDisablesTierNotRequests) {
   std::ofstream(dir_.path() / "cache") << "a file, where a folder should be";
   EngineHarness engine(disk_options(GetParam()));
   const Reply reply = engine.ask(prompt_);

@@ -29,15 +29,15 @@ class AdapterEngine : public testing::TestWithParam<std::string> {
   }
   static protocol::GenerateRequest request(const TokenList& prompt, const std::string& model,
                                            const std::string& adapter = "", std::uint32_t max_tokens = 6) {
-    protocol::GenerateRequest wish = EngineHarness::request(prompt, max_tokens);
-    wish.model = model;
-    wish.adapter = adapter;
-    return wish;
+    protocol::GenerateRequest query = EngineHarness::request(prompt, max_tokens);
+    query.model = model;
+    query.adapter = adapter;
+    return query;
   }
   static protocol::GenerateRequest cold(const TokenList& prompt, const std::string& model) {
-    protocol::GenerateRequest wish = request(prompt, model);
-    wish.cache.enabled = false;
-    return wish;
+    protocol::GenerateRequest query = request(prompt, model);
+    query.cache.enabled = false;
+    return query;
   }
 
   const models::test::TempDir dir_;
@@ -92,15 +92,15 @@ TEST_P(AdapterEngine, SeveralInOneBatchAnswerAsAlone) {
   std::vector<std::pair<protocol::GenerateRequest, Reply>> cases;
   for (std::uint32_t i = 0; i < 9; ++i) {
     const std::string model = i % 3 == 0 ? "m" : i % 3 == 1 ? "m:one" : "m:two";
-    protocol::GenerateRequest wish = cold(random_tokens(20 + 30 * i, 10 + i), model);
-    wish.max_tokens = 12;
-    wish.n = i % 4 == 1 ? 2 : 1;
-    const Reply alone = harness.ask(wish);
+    protocol::GenerateRequest query = cold(random_tokens(20 + 30 * i, 10 + i), model);
+    query.max_tokens = 12;
+    query.n = i % 4 == 1 ? 2 : 1;
+    const Reply alone = harness.ask(query);
     ASSERT_FALSE(alone.error.has_value()) << alone.error->message;
-    cases.emplace_back(wish, alone);
+    cases.emplace_back(query, alone);
   }
   std::vector<runtime::StreamReader<protocol::Event>> running;
-  for (const auto& [wish, alone] : cases) running.push_back(harness.engine().generate(wish));
+  for (const auto& [query, alone] : cases) running.push_back(harness.engine().generate(query));
   for (std::size_t i = 0; i < cases.size(); ++i) {
     EXPECT_TRUE(read_all(std::move(running[i])).choices == cases[i].second.choices) << i;
   }
@@ -202,7 +202,7 @@ TEST_P(AdapterEngine, ComeBackWithAModelThatFailed) {
   EXPECT_TRUE(harness.ask(cold(prompt, "m:two")).error.has_value()) << "it was unloaded";
 }
 
-TEST_P(AdapterEngine, OneThatCannotBeLoadedIsToldAndTheModelServes) {
+TEST_P(AdapterEngine, FailedAdapterIsReportedAndTheModelServes) {
   EngineOptions wrong = options();
   wrong.models.front().adapters.push_back({"three", folder("nowhere")});
   runtime::System system{{.workers = 2}};
@@ -217,7 +217,7 @@ TEST_P(AdapterEngine, OneThatCannotBeLoadedIsToldAndTheModelServes) {
   EXPECT_EQ(engine.models().back().state, protocol::ModelCard::State::kFailed);
 }
 
-TEST_P(AdapterEngine, OneThatDoesNotFitTheMemoryIsRefused) {
+TEST_P(AdapterEngine, AdapterTooLargeForTheMemoryIsRefused) {
   EngineOptions small = options();
   small.models.front().adapters.clear();
   small.worker.state_bytes = 2ULL << 20;

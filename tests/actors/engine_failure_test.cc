@@ -32,7 +32,7 @@ class FailureTest : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(FailureTest, ARegistryThatFailsBeginsAnewWithNothing) {
+TEST_P(FailureTest, FailedRegistryRestartsEmpty) {
   const TokenList prompt = random_tokens(400, 1);
   const Reply good = harness_.cold(prompt);
   harness_.ask(prompt);
@@ -97,7 +97,7 @@ TEST_P(FailureTest, AWorkerThatEndsIsReplaced) {
   expect_empty_after_unload();
 }
 
-TEST_P(FailureTest, ASupervisorThatFailsLoadsItsModelsAnew) {
+TEST_P(FailureTest, FailedSupervisorReloadsItsModels) {
   const TokenList prompt = random_tokens(200, 6);
   ASSERT_TRUE(harness_.engine().load({.name = "late", .path = model_path("qwen3")}, 60s).ok());
   const Reply good = harness_.ask(prompt);

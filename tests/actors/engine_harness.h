@@ -160,9 +160,9 @@ class EngineHarness {
   }
   /// Asks without reading or writing the cache.
   Reply cold(TokenList prompt, std::uint32_t max_tokens = 6) {
-    protocol::GenerateRequest wish = request(std::move(prompt), max_tokens);
-    wish.cache.enabled = false;
-    return ask(std::move(wish));
+    protocol::GenerateRequest query = request(std::move(prompt), max_tokens);
+    query.cache.enabled = false;
+    return ask(std::move(query));
   }
 
   double figure(const std::string& name, const std::string& label = {}) const {

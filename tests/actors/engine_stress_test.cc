@@ -87,8 +87,8 @@ TEST_P(StressTest, ManyConversationsInLittleMemory) {
   expect_nothing_held(harness);
 }
 
-TEST_P(HostStressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
-  EngineHarness roomy(options());
+TEST_P(HostStressTest, FragmentedMemoryServesLikeLessMemory) {
+  EngineHarness ample(options());
   EngineOptions tight = options();
   tight.worker.state_bytes = 4 << 20;
   gpu::ScarceMemory memory(1 << 20);  // fails long before the budget is used up
@@ -103,7 +103,7 @@ TEST_P(HostStressTest, MemoryInFragmentsIsAsGoodAsLessMemory) {
           prompt = prompt + turn_of(c, turn);
           const Reply reply = harness.ask(prompt, 8);
           ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
-          EXPECT_TRUE(reply.choices == roomy.cold(prompt, 8).choices);
+          EXPECT_TRUE(reply.choices == ample.cold(prompt, 8).choices);
           prompt = prompt + reply.tokens();
         }
       });
@@ -132,11 +132,11 @@ TEST_P(StressTest, AHundredRequestsAtOnce) {
   expect_nothing_held(harness);
 }
 
-TEST_P(StressTest, PreemptedSequencesGoOnAsIfNothingHadBeen) {
+TEST_P(StressTest, PreemptedSequencesReplyAsAColdRun) {
   for (const std::uint64_t swap : {std::uint64_t{0}, std::uint64_t{256} << 20}) {
     EngineOptions tight = options();
     tight.worker.state_bytes = 700 << 10;
-    tight.worker.reply_tokens_priced = 1;  // admits more sequences than can grow
+    tight.worker.reply_tokens_reserved = 1;  // admits more sequences than can grow
     tight.worker.swap_bytes = swap;
     EngineHarness harness(tight);
     constexpr std::uint32_t kRequests = 6;
@@ -158,10 +158,10 @@ TEST_P(StressTest, PreemptedSequencesGoOnAsIfNothingHadBeen) {
   }
 }
 
-TEST_P(StressTest, EqualPromptsArrivingTogetherComputeTheirBeginningOnce) {
-  EngineOptions wish = options();
-  wish.worker.max_sequences = 1;
-  EngineHarness harness(wish);
+TEST_P(StressTest, ConcurrentEqualPromptsComputeTheirPrefixOnce) {
+  EngineOptions settings = options();
+  settings.worker.max_sequences = 1;
+  EngineHarness harness(settings);
   constexpr std::uint32_t kLength = 2000;
   constexpr std::uint32_t kRequests = 10;
   const TokenList prompt = random_tokens(kLength, 3);
@@ -191,12 +191,12 @@ TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(500, 9);
   const auto ask = [&](bool cached) {
-    protocol::GenerateRequest wish = EngineHarness::request(prompt, 20);
-    wish.n = 4;
-    wish.sampling.temperature = 1.0;
-    wish.sampling.seed = 77;
-    wish.cache.enabled = cached;
-    return harness.ask(std::move(wish));
+    protocol::GenerateRequest query = EngineHarness::request(prompt, 20);
+    query.n = 4;
+    query.sampling.temperature = 1.0;
+    query.sampling.seed = 77;
+    query.cache.enabled = cached;
+    return harness.ask(std::move(query));
   };
   const std::uint64_t before = harness.engine().device_figures(GetParam()).prefill_tokens.load();
   const Reply cold = ask(false);
@@ -213,11 +213,11 @@ TEST_P(StressTest, SeveralChoicesGoOnFromOnePrefill) {
   expect_nothing_held(harness);
 }
 
-TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
+TEST_P(StressTest, FailedStepFailsRequestsAndModelIsReloaded) {
   using Kind = Fault::Kind;
-  EngineOptions wish = options();
-  wish.max_reloads = 10;
-  EngineHarness harness(wish);
+  EngineOptions settings = options();
+  settings.max_reloads = 10;
+  EngineHarness harness(settings);
   const TokenList prompt = random_tokens(400, 4);
   const Reply good = harness.ask(prompt, 8);
   for (const Kind kind : {Kind::kFailedStep, Kind::kOutOfMemory}) {
@@ -237,9 +237,9 @@ TEST_P(StressTest, AFailedStepFailsItsRequestsAndTheModelComesBack) {
 }
 
 TEST_P(StressTest, AModelThatFailsTooOftenStaysDown) {
-  EngineOptions wish = options();
-  wish.max_reloads = 1;
-  EngineHarness harness(wish);
+  EngineOptions settings = options();
+  settings.max_reloads = 1;
+  EngineHarness harness(settings);
   for (int i = 0; i < 2; ++i) {
     harness.faults().inject({.kind = Fault::Kind::kFailedStep});
     EXPECT_TRUE(harness.ask(random_tokens(20, 1)).error.has_value());
@@ -285,11 +285,11 @@ TEST_P(StressTest, ADamagedSnapshotIsALoudMiss) {
 
 // Verifies before the answer ends, even without idle time.
 TEST_P(StressTest, EveryHitIsVerifiedInline) {
-  EngineOptions wish = options();
-  wish.requests.verify_share = 1;
-  wish.requests.verify_inline = true;
-  wish.max_idle = 0;
-  EngineHarness harness(wish);
+  EngineOptions settings = options();
+  settings.requests.verify_share = 1;
+  settings.requests.verify_inline = true;
+  settings.max_idle = 0;
+  EngineHarness harness(settings);
   const TokenList prompt = random_tokens(300, 6);
   const Reply good = harness.ask(prompt);
   EXPECT_EQ(harness.figure("cache_verified_total"), 0);
@@ -316,10 +316,10 @@ TEST_P(StressTest, EveryHitIsVerifiedInline) {
 }
 
 TEST_P(StressTest, WhatCannotBeVerifiedIsCounted) {
-  EngineOptions wish = options();
-  wish.requests.verify_share = 1;
-  wish.max_idle = 0;
-  EngineHarness harness(wish);
+  EngineOptions settings = options();
+  settings.requests.verify_share = 1;
+  settings.max_idle = 0;
+  EngineHarness harness(settings);
   const TokenList prompt = random_tokens(300, 6);
   harness.ask(prompt);
   harness.ask(prompt);
@@ -327,12 +327,12 @@ TEST_P(StressTest, WhatCannotBeVerifiedIsCounted) {
   EXPECT_EQ(harness.figure("cache_verified_total"), 0);
 }
 
-TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
-  EngineOptions wish = options();
-  wish.max_step = 1500ms;
+TEST_P(StressTest, HungDeviceIsReplacedOrLost) {
+  EngineOptions settings = options();
+  settings.max_step = 1500ms;
   std::atomic<bool> lost{false};
-  wish.device_lost = [&lost](const std::string&) { lost.store(true); };
-  EngineHarness harness(wish);
+  settings.device_lost = [&lost](const std::string&) { lost.store(true); };
+  EngineHarness harness(settings);
   const TokenList prompt = random_tokens(200, 2);
   const Reply good = harness.ask(prompt);
   harness.faults().inject({.kind = Fault::Kind::kHang, .hang_ms = 8000});
@@ -347,22 +347,23 @@ TEST_P(StressTest, ADeviceThatHangsIsLeftBehind) {
   }
 }
 
-TEST_P(HostStressTest, TheStateMemoryIsWhatWasAskedFor) {
-  EngineOptions wish = options();
-  wish.worker.state_bytes = 1ULL << 40;  // more than this machine has; memory is only allocated when touched
-  EngineHarness harness(wish);
+TEST_P(HostStressTest, StateMemoryIsAsConfigured) {
+  EngineOptions settings = options();
+  settings.worker.state_bytes =
+      1ULL << 40;  // more than this machine has; memory is only allocated when touched
+  EngineHarness harness(settings);
   EXPECT_EQ(harness.figure("state_limit_bytes"), static_cast<double>(1ULL << 40));
   EXPECT_FALSE(harness.ask(random_tokens(100, 1)).error.has_value());
 }
 
-TEST_P(StressTest, ADeviceThatIsLostIsToldOf) {
-  EngineOptions wish = options();
+TEST_P(StressTest, LostDeviceIsReportedToTheHost) {
+  EngineOptions settings = options();
   std::atomic<bool> lost{false};
-  wish.device_lost = [&lost](const std::string& why) {
+  settings.device_lost = [&lost](const std::string& why) {
     EXPECT_FALSE(why.empty());
     lost.store(true);
   };
-  EngineHarness harness(wish);
+  EngineHarness harness(settings);
   const TokenList prompt = random_tokens(200, 2);
   ASSERT_FALSE(harness.ask(prompt).error.has_value());
   harness.faults().inject({.kind = Fault::Kind::kDeviceLost});
@@ -375,10 +376,10 @@ TEST_P(StressTest, ADeviceThatIsLostIsToldOf) {
   EXPECT_NE(later.error->message.find("lost"), std::string::npos) << later.error->message;
 }
 
-TEST_P(StressTest, ClientsThatVanishLeaveNothingBehind) {
-  EngineOptions wish = options();
-  wish.worker.max_sequences = 4;
-  EngineHarness harness(wish);
+TEST_P(StressTest, DisconnectedClientsLeaveNothingHeld) {
+  EngineOptions settings = options();
+  settings.worker.max_sequences = 4;
+  EngineHarness harness(settings);
   std::mt19937 random(1);
   for (int i = 0; i < 100; ++i) {
     auto events = harness.engine().generate(EngineHarness::request(
@@ -405,7 +406,7 @@ TEST_P(StressTest, ASlowClientPausesItselfAlone) {
   EXPECT_TRUE(late.choices == harness.cold(random_tokens(50, 1), 1000).choices);
 }
 
-TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
+TEST_P(StressTest, RequestThatNeverFitsIsRefusedWithItsCost) {
   EngineOptions tight = options();
   tight.worker.state_bytes = 1 << 20;
   EngineHarness harness(tight);
@@ -426,15 +427,15 @@ TEST_P(StressTest, WhatCanNeverFitFailsAtOnceWithItsPrice) {
   EXPECT_FALSE(little.ask(random_tokens(100, 1), 5).error.has_value());
 }
 
-TEST_P(StressTest, SwitchesOfTheCache) {
+TEST_P(StressTest, CacheCanBeDisabledByRequestAndEngine) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(200, 1);
   EXPECT_EQ(harness.cold(prompt).cache.reason, MissReason::kRefused);
   EXPECT_EQ(harness.figure("cache_entries"), 0) << "and it wrote nothing";
   harness.ask(prompt);
-  protocol::GenerateRequest wish = EngineHarness::request(prompt);
-  wish.cache.min_tokens = 500;
-  const Reply below = harness.ask(wish);
+  protocol::GenerateRequest query = EngineHarness::request(prompt);
+  query.cache.min_tokens = 500;
+  const Reply below = harness.ask(query);
   EXPECT_EQ(below.cache.reason, MissReason::kBelowMinimum);
   EXPECT_EQ(below.cache.restored_tokens, 0U);
   EngineOptions off = options();
@@ -472,11 +473,11 @@ TEST_P(StressTest, SeveralModelsShareTheMemory) {
   EngineHarness harness(two);
   for (std::uint32_t round = 0; round < 6; ++round) {
     for (const char* name : {"m", "other"}) {
-      protocol::GenerateRequest wish = EngineHarness::request(random_tokens(600, round));
-      wish.model = name;
-      protocol::GenerateRequest cold = wish;
+      protocol::GenerateRequest query = EngineHarness::request(random_tokens(600, round));
+      query.model = name;
+      protocol::GenerateRequest cold = query;
       cold.cache.enabled = false;
-      const Reply reply = harness.ask(wish);
+      const Reply reply = harness.ask(query);
       ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
       EXPECT_TRUE(reply.choices == harness.ask(cold).choices);
     }

@@ -1,4 +1,4 @@
-// The engine as its users see it: what is restored, and that restoring does not change answers.
+// The engine through its public interface: the tokens restored, and equal answers with and without the cache.
 
 #include "tests/actors/engine_harness.h"
 
@@ -53,9 +53,9 @@ TEST_P(EngineTest, APinnedPromptOutlivesOthers) {
   options.registry.cache.max_entries = 3;
   EngineHarness engine(options);
   const TokenList kept = random_tokens(200, 1), passing = random_tokens(200, 2);
-  protocol::GenerateRequest wish = EngineHarness::request(kept, 2);
-  wish.cache.pin = std::chrono::seconds(1000);
-  const Reply pinned = engine.ask(wish);
+  protocol::GenerateRequest query = EngineHarness::request(kept, 2);
+  query.cache.pin = std::chrono::seconds(1000);
+  const Reply pinned = engine.ask(query);
   EXPECT_GE(pinned.usage.cache.pinned_tokens, 128U);
   EXPECT_EQ(engine.figure("cache_pinned"), 1);
   EXPECT_EQ(engine.ask(passing, 2).usage.cache.pinned_tokens, 0U);

@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 constexpr EntryKind kSingle{}, kShared{.shared = true}, kBoth{.shared = true, .hit = true};
 
-TEST(EvictionPolicies, OfTheLaboratoryAreKnownByName) {
+TEST(EvictionPolicies, LabPoliciesAreFoundByName) {
   for (const std::string& name : tools::cache_policy_names()) {
     EXPECT_NE(tools::make_cache_policy(name), nullptr);
   }
@@ -35,7 +35,7 @@ void see_single(EvictionPolicy& policy, seconds back, seconds stay) {
   }
 }
 
-TEST(EvictionPolicies, ReturnsIsMorePatientWithWhatIsSharedWhereMemoryIsShort) {
+TEST(EvictionPolicies, ReturnsFavorsSharedEntriesIfMemoryIsShort) {
   const auto policy = make_eviction_policy();
   EXPECT_EQ(policy->patience(kShared), 3);
   see_single(*policy, seconds(60), seconds(30));
@@ -59,7 +59,7 @@ TEST(EvictionPolicies, ReturnsLearnsFromSingleEntriesAlone) {
   EXPECT_EQ(policy->patience(kShared), 3);
 }
 
-TEST(EvictionPolicies, ReturnsHoldsOldOnesWhereAllWouldGoTooSoon) {
+TEST(EvictionPolicies, ReturnsSparesOldEntriesIfNoneWouldLast) {
   const auto policy = make_eviction_policy();
   for (int i = 0; i < 1000; ++i) {
     policy->queued(kShared, seconds(i));
@@ -77,7 +77,7 @@ TEST(EvictionPolicies, ReturnsHoldsOldOnesWhereAllWouldGoTooSoon) {
   EXPECT_FALSE(tools::make_cache_policy("forks")->spares_oldest(kShared, 20, seconds(20)));
 }
 
-TEST(EvictionPolicies, WithNothingSeenNobodyIsSpared) {
+TEST(EvictionPolicies, ReturnsSparesNoneWithoutObservations) {
   EXPECT_FALSE(make_eviction_policy()->spares_oldest(kShared, 20, seconds(20)));
 }
 
@@ -90,7 +90,7 @@ class Sparing : public EvictionPolicy {
   }
 };
 
-TEST(EvictionQueue, WhereTheOldestIsSparedTheNewestButOneGoes) {
+TEST(EvictionQueue, EvictsSecondNewestIfTheOldestIsSpared) {
   const Sparing policy;
   EvictionQueue queue({}, policy);
   CacheEntry entries[4];

@@ -1,5 +1,5 @@
-// Conversations of several turns on every family, among them those whose state has no pages: what is restored
-// from the device and from the tiers below it has the bits of a cold run.
+// Conversations of several turns on every family, among them those whose state has no pages: replies
+// from states that were restored from the device or a lower tier are bitwise identical to those of a cold run.
 
 #include "models/gpu_plan.h"
 #include "models/model_files.h"
@@ -18,7 +18,7 @@ class FamilyTurnsTest : public TierFixture, public testing::WithParamInterface<O
   std::uint32_t on_grid(std::uint32_t tokens) const {
     return GetParam().device == "cpu" ? tokens : tokens / 64 * 64;
   }
-  /// Asks for the next turn of what `engine` has computed; the state must come from `tier`.
+  /// Sends `next`, which continues a prompt that `engine` has computed. Expects a state restored from `tier`.
   void expect_restored(EngineHarness& engine, const TokenList& next, Tier tier) {
     const Reply restored = engine.ask(next);
     ASSERT_FALSE(restored.error) << restored.error->message;
@@ -64,7 +64,7 @@ TEST_P(FamilyTurnsTest, DamageIsALoudMiss) {
 TEST_P(FamilyTurnsTest, HostMemoryBringsStatesBack) {
   EngineHarness engine(host_options(GetParam()));
   const Reply reply = compute(engine, prompt_);
-  compute(engine, random_tokens(200, 2));  // takes its place on the device
+  compute(engine, random_tokens(200, 2));  // evicts the first conversation from the device
   expect_restored(engine, prompt_ + reply.tokens() + random_tokens(30, 3), Tier::kHost);
 }
 

@@ -1,4 +1,4 @@
-// Flights and the states that prove wrong while they compute.
+// Flights, and states that prove wrong while flights are computing.
 
 #include "actors/cache/flights.h"
 
@@ -15,7 +15,7 @@ SharedTokens tokens(std::uint32_t count, TokenId first = 0) {
   return share_tokens(std::move(list));
 }
 
-TEST(WrongStates, SpoilWhatContinuesThemAndNothingElse) {
+TEST(WrongStates, SpoilOnlyOlderStatesThatContinueThem) {
   WrongStates wrong;
   const WrongStates::Moment before = wrong.now();
   wrong.add("a", tokens(100), 60);

@@ -67,7 +67,7 @@ class HostTierActorTest : public testing::Test {
   runtime::RefOf<HostTier> tier_;
 };
 
-TEST_F(HostTierActorTest, EveryByteComesBackToItsPlace) {
+TEST_F(HostTierActorTest, FetchReturnsEveryByteAtItsOffset) {
   start(true);
   const Fetched fetched = fetch(0);
   ASSERT_TRUE(fetched.state);
@@ -126,7 +126,7 @@ TEST_F(HostTierActorTest, StatesOfAnUnloadedModelAreFreed) {
   EXPECT_FALSE(fetch(0).state);
 }
 
-TEST_F(HostTierActorTest, WhatIsComputedSoonerIsLeft) {
+TEST_F(HostTierActorTest, StateThatIsComputedSoonerIsNotReturned) {
   start(false);
   EXPECT_TRUE(fetch(1e-9).state) << "nobody knows yet how long it takes";
   TierFigures::add(figures_->load_ns, 3'600'000'000'000);  // 1 h

@@ -12,7 +12,7 @@ using protocol::Tier;
 
 class HostTierTest : public TierFixture, public testing::WithParamInterface<OnDevice> {};
 
-TEST_P(HostTierTest, WhatItBringsLiesInTheBuffersThatItWasGiven) {
+TEST_P(HostTierTest, FetchedStatesUseTheTransferBuffers) {
   constexpr int kNaN = 0xFF;
   EngineOptions given = host_options(GetParam());
   given.host.buffers = std::make_shared<gpu::TransferBuffers>(

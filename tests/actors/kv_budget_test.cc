@@ -14,13 +14,13 @@ class KvBudgetTest : public testing::TestWithParam<OnDevice> {
  protected:
   static EngineOptions options() { return EngineHarness::defaults(GetParam().device, GetParam().model); }
   static protocol::GenerateRequest within(TokenList prompt, std::optional<std::uint32_t> budget = kTokens) {
-    protocol::GenerateRequest wish = EngineHarness::request(std::move(prompt), kReply);
-    wish.cache.kv_budget = budget;
-    return wish;
+    protocol::GenerateRequest query = EngineHarness::request(std::move(prompt), kReply);
+    query.cache.kv_budget = budget;
+    return query;
   }
-  static Reply cold(EngineHarness& harness, protocol::GenerateRequest wish) {
-    wish.cache.enabled = false;
-    return harness.ask(std::move(wish));
+  static Reply cold(EngineHarness& harness, protocol::GenerateRequest query) {
+    query.cache.enabled = false;
+    return harness.ask(std::move(query));
   }
 };
 
@@ -48,7 +48,7 @@ TEST_P(KvBudgetTest, ColdAndCachedAgreeAndTheWindowIsComputed) {
   expect_nothing_held(harness);
 }
 
-TEST_P(KvBudgetTest, NothingOfItEntersTheCache) {
+TEST_P(KvBudgetTest, CompactedStatesAreNotCached) {
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(500, 3);
   const Reply compacted = harness.ask(within(prompt));
@@ -73,11 +73,11 @@ TEST_P(KvBudgetTest, OffOrLongerThanThePromptChangesNothing) {
   EXPECT_EQ(harness.figure("kv_compactions_total"), 0);
 }
 
-TEST_P(KvBudgetTest, OfTheModelHoldsForRequestsThatSayNothing) {
+TEST_P(KvBudgetTest, ModelBudgetIsTheDefaultOfRequests) {
   EngineHarness plain(options());
-  EngineOptions wish = options();
-  wish.models[0].kv = {.tokens = kTokens, .window = 16, .sinks = 0, .pooling = KvBudget::Pooling::kMax};
-  EngineHarness harness(wish);
+  EngineOptions settings = options();
+  settings.models[0].kv = {.tokens = kTokens, .window = 16, .sinks = 0, .pooling = KvBudget::Pooling::kMax};
+  EngineHarness harness(settings);
   const TokenList prompt = random_tokens(400, 6);
   EXPECT_EQ(harness.ask(prompt).usage.kv.value_or(KvKept{}).tokens, kTokens);
   const Reply off = harness.ask(within(prompt, 0));
@@ -87,11 +87,11 @@ TEST_P(KvBudgetTest, OfTheModelHoldsForRequestsThatSayNothing) {
 
 TEST_P(KvBudgetTest, SeveralChoicesGoOnFromIt) {
   const auto three = [](const TokenList& prompt) {
-    protocol::GenerateRequest wish = within(prompt);
-    wish.n = 3;
-    wish.sampling.temperature = 1.0;
-    wish.sampling.seed = 5;
-    return wish;
+    protocol::GenerateRequest query = within(prompt);
+    query.n = 3;
+    query.sampling.temperature = 1.0;
+    query.sampling.seed = 5;
+    return query;
   };
   EngineHarness harness(options());
   const TokenList prompt = random_tokens(400, 7);
@@ -118,23 +118,23 @@ TEST_P(KvBudgetTest, TheSameAnswersInLittleMemory) {
     request.max_tokens = 300;
     return request;
   };
-  EngineHarness roomy(options());
-  EngineOptions wish = options();
-  wish.worker.reply_tokens_priced = 1;
-  const std::uint64_t whole = roomy.ask(long_reply(5)).usage.kv.value_or(KvKept{}).full_bytes;
-  for (wish.worker.state_bytes = whole;; wish.worker.state_bytes += whole / 4) {  // until one fits
-    EngineHarness narrow(wish);
+  EngineHarness ample(options());
+  EngineOptions settings = options();
+  settings.worker.reply_tokens_reserved = 1;
+  const std::uint64_t whole = ample.ask(long_reply(5)).usage.kv.value_or(KvKept{}).full_bytes;
+  for (settings.worker.state_bytes = whole;; settings.worker.state_bytes += whole / 4) {  // until one fits
+    EngineHarness narrow(settings);
     if (!narrow.ask(long_reply(5)).error.has_value()) break;
   }
-  wish.worker.state_bytes += wish.worker.state_bytes / 2;
-  EngineHarness harness(wish);
+  settings.worker.state_bytes += settings.worker.state_bytes / 2;
+  EngineHarness harness(settings);
   std::vector<std::thread> clients;
   for (std::uint32_t c = 0; c < 4; ++c) {
     clients.emplace_back([&, c] {
       for (std::uint32_t i = 0; i < 2; ++i) {
         const Reply reply = harness.ask(long_reply(c));
         ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
-        EXPECT_TRUE(reply.choices == roomy.ask(long_reply(c)).choices);
+        EXPECT_TRUE(reply.choices == ample.ask(long_reply(c)).choices);
       }
     });
   }
@@ -152,9 +152,9 @@ INSTANTIATE_TEST_SUITE_P(Places, KvBudgetTest,
 
 TEST(KvBudgetRefusals, ModelsThatCannotKeepToOneSayWhy) {
   EngineHarness latent(EngineHarness::defaults("cpu", "kimi_linear"));
-  protocol::GenerateRequest wish = EngineHarness::request(random_tokens(300, 9));
-  wish.cache.kv_budget = kTokens;
-  const Reply refused = latent.ask(wish);
+  protocol::GenerateRequest query = EngineHarness::request(random_tokens(300, 9));
+  query.cache.kv_budget = kTokens;
+  const Reply refused = latent.ask(query);
   ASSERT_TRUE(refused.error.has_value());
   EXPECT_EQ(refused.error->kind, protocol::ErrorKind::kInvalid);
   EXPECT_NE(refused.error->message.find("latent"), std::string::npos) << refused.error->message;

@@ -1,4 +1,4 @@
-// Late masks in a device worker.
+// Token masks that arrive after the device worker needs them.
 
 #include "base/token_mask.h"
 #include "tests/actors/device_worker_harness.h"

@@ -1,4 +1,4 @@
-// Rising memory use: marks with slack, reclaims ahead of need, skipped checkpoints, and the number of waiting
+// Rising memory use: hysteresis of the mark, reclaims ahead of need, skipped checkpoints, and the number of waiting
 // requests.
 
 #include "actors/device/memory_reclaimer.h"
@@ -9,10 +9,10 @@ namespace {
 
 using protocol::Origin;
 
-constexpr std::uint64_t kSequenceBytes = kSlotBytes + 2 * kPageBytes;  // what a sequence of two pages takes
+constexpr std::uint64_t kSequenceBytes = kSlotBytes + 2 * kPageBytes;  // a sequence of two pages
 constexpr std::uint32_t kSequenceTokens = 2 * gpu::kPageTokens;
 
-TEST(MemoryPressure, AMarkIsPassedUpwardsAtOnceAndDownwardsALittleBelow) {
+TEST(MemoryPressure, TurnsOffFivePointsBelowTheMark) {
   MemoryPressure pressure(70);
   const auto see = [&](std::uint64_t load) {
     pressure.see(load, 1000);
@@ -35,7 +35,7 @@ TEST(MemoryPressure, AMarkOfAHundredIsNeverReached) {
   EXPECT_FALSE(nothing.choosy()) << "no model is loaded";
 }
 
-TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
+TEST(MemoryPressure, RelieveStartsOneReclaimAtATime) {
   WorkerParts parts({.limit = 64 * kSequenceBytes});
   parts.open(kSequenceTokens);
   parts.take_all_but(kSequenceBytes);
@@ -53,7 +53,7 @@ TEST(MemoryPressure, MemoryIsAskedBackBeforeAnybodyNeedsItOneReclaimAtATime) {
   EXPECT_EQ(parts.ahead_of_need.size(), 1U);
 }
 
-TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHeard) {
+TEST(MemoryPressure, FruitlessRelieveIsNotRepeatedButNeedsReclaim) {
   WorkerParts parts({.limit = 64 * kSequenceBytes});
   parts.open(kSequenceTokens);
   parts.take_all_but(100);
@@ -70,8 +70,10 @@ TEST(MemoryPressure, WhatFreesNothingAheadIsNotTriedAgainAndTheNeedyAreStillHear
   EXPECT_EQ(parts.ahead_of_need.size(), 2U);
 }
 
-/// What is asked back in a memory for so many sequences, where four have been open at once, have gone, and one would fit.
-std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const MemoryRules& rules = {}) {
+/// Returns the bytes reclaimed ahead of need in memory for that many sequences, after four were open at once
+/// and have ended, while memory for one is free.
+std::vector<std::uint64_t> reclaimed_after_four_ended(std::uint64_t sequences,
+                                                      const MemoryRules& rules = {}) {
   WorkerParts parts({.limit = sequences * kSequenceBytes, .memory = rules});
   std::vector<protocol::SequenceId> open;
   for (int i = 0; i < 4; ++i) open.push_back(parts.open(kSequenceTokens).id);
@@ -79,28 +81,29 @@ std::vector<std::uint64_t> asked_back_behind_four(std::uint64_t sequences, const
   parts.memory.relieve();
   EXPECT_TRUE(parts.ahead_of_need.empty()) << "one more may come";
   for (const protocol::SequenceId id : open) parts.table.close(id);
-  EXPECT_TRUE(parts.state.budget().take(4 * kSequenceBytes));  // what their snapshots keep
+  EXPECT_TRUE(parts.state.budget().take(4 * kSequenceBytes));  // held by their snapshots
   parts.memory.relieve();
   return parts.ahead_of_need;
 }
 
-TEST(MemoryPressure, RoomIsMadeForAsManyAsWereOpenAtOnce) {
-  EXPECT_EQ(asked_back_behind_four(96), std::vector<std::uint64_t>{4 * kSequenceBytes})
+TEST(MemoryPressure, RelieveExpectsAsManySequencesAsWereOpen) {
+  EXPECT_EQ(reclaimed_after_four_ended(96), std::vector<std::uint64_t>{4 * kSequenceBytes})
       << "four may come, and one more before the first has gone";
 }
 
 TEST(MemoryPressure, InASmallMemoryNothingGoesAheadOfNeed) {
-  EXPECT_EQ(asked_back_behind_four(16 * 5).size(), 1U) << "five are a sixteenth of it";
-  EXPECT_TRUE(asked_back_behind_four(16 * 5 - 1).empty());
-  EXPECT_TRUE(asked_back_behind_four(20).empty());
+  EXPECT_EQ(reclaimed_after_four_ended(16 * 5).size(), 1U) << "five are a sixteenth of it";
+  EXPECT_TRUE(reclaimed_after_four_ended(16 * 5 - 1).empty());
+  EXPECT_TRUE(reclaimed_after_four_ended(20).empty());
 }
 
 TEST(MemoryPressure, NothingGoesAheadOfNeedWhereThatIsTurnedOff) {
-  EXPECT_TRUE(asked_back_behind_four(96, {.evicts_ahead = false}).empty());
+  EXPECT_TRUE(reclaimed_after_four_ended(96, {.evicts_ahead = false}).empty());
 }
 
-/// What is asked back where four that came so long after each other are open, and there is room for three.
-std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart) {
+/// Returns the bytes reclaimed ahead of need while four sequences are open that arrived `apart`, and memory
+/// for three is free.
+std::vector<std::uint64_t> reclaimed_for_four_arrivals(std::chrono::milliseconds apart) {
   WorkerParts parts({.limit = 96 * kSequenceBytes});
   AnswerBox<JobResult<protocol::Opened>> opened[4];
   for (std::uint64_t i = 0; i < 4; ++i) {
@@ -118,13 +121,13 @@ std::vector<std::uint64_t> asked_back_after_four(std::chrono::milliseconds apart
   return parts.ahead_of_need;
 }
 
-TEST(MemoryPressure, RoomIsMadeForAsManyAsCameTogether) {
-  EXPECT_EQ(asked_back_after_four(0ms), std::vector<std::uint64_t>{kSequenceBytes})
+TEST(MemoryPressure, RelieveExpectsAsManyAsArrivedTogether) {
+  EXPECT_EQ(reclaimed_for_four_arrivals(0ms), std::vector<std::uint64_t>{kSequenceBytes})
       << "those four may come back together, before any room comes free";
-  EXPECT_TRUE(asked_back_after_four(10s).empty()) << "one may come, and there is room for it";
+  EXPECT_TRUE(reclaimed_for_four_arrivals(10s).empty()) << "one may come, and there is room for it";
 }
 
-TEST(RecentDemand, WhatCameLongAgoOrLongApartCountsLess) {
+TEST(RecentDemand, AdmissionsDecayWithTime) {
   RecentDemand demand;
   const RecentDemand::Time start{};
   demand.admitted(1000, start + 1h);
@@ -138,7 +141,7 @@ TEST(RecentDemand, WhatCameLongAgoOrLongApartCountsLess) {
   EXPECT_EQ(demand.most(), 1500U);
 }
 
-TEST(MemoryPressure, EverySecondSpacedPlaceIsLeftOutAndNoOther) {
+TEST(MemoryPressure, HalfOfSpacedAndAllReplyCheckpointsAreSkipped) {
   const std::uint64_t limit = 1 << 16;
   WorkerParts parts({.limit = limit, .memory = {.choosy_percent = 50}});
   SequenceRun& run = parts.open();
@@ -175,7 +178,7 @@ protocol::Decode decoding_of(const SequenceRun& run, runtime::StreamWriter<proto
   return job;
 }
 
-std::vector<std::uint32_t> places_in_reply(const PartsOptions& options) {
+std::vector<std::uint32_t> positions_in_reply(const PartsOptions& options) {
   WorkerParts parts(options);
   SequenceRun& run = parts.open(10);
   auto [writer, reader] = runtime::make_stream<protocol::DecodeEvent>(64);
@@ -183,34 +186,34 @@ std::vector<std::uint32_t> places_in_reply(const PartsOptions& options) {
   parts.decoding.begin({&parts.table, &run}, std::move(job));
   while (parts.step.build(parts.table, {.tokens = 1000})) parts.compute();
   EXPECT_EQ(run.decoded.size(), 30U) << "decoding waits for none of them";
-  std::vector<std::uint32_t> places;
+  std::vector<std::uint32_t> positions;
   for (const auto& report : parts.reports) {
     EXPECT_TRUE(report.snapshot && report.plan->origin_elsewhere == Origin::kReply);
     EXPECT_EQ(report.tokens->size(), report.at);
-    places.push_back(report.at);
+    positions.push_back(report.at);
   }
   std::uint32_t counted = 0;
   for (auto event = reader.try_next(); event && event->ok(); event = reader.try_next()) {
     counted = (*event)->reported;
   }
-  EXPECT_EQ(counted, places.size()) << "the last event counts all of them";
-  return places;
+  EXPECT_EQ(counted, positions.size()) << "the last event counts all of them";
+  return positions;
 }
 
-TEST(ReplyCheckpoints, AreTakenEverySoManyTokensWhereDecodingIsCanonical) {
+TEST(ReplyCheckpoints, AreTakenPeriodicallyIfDecodingIsCanonical) {
   models::ModelRules rules{};
   rules.decode_is_canonical = true;
-  EXPECT_EQ(places_in_reply({.rules = rules}), (std::vector<std::uint32_t>{18, 26, 34}));
+  EXPECT_EQ(positions_in_reply({.rules = rules}), (std::vector<std::uint32_t>{18, 26, 34}));
   rules.grid = 4;
-  EXPECT_EQ(places_in_reply({.rules = rules}), (std::vector<std::uint32_t>{20, 28, 36})) << "on the grid";
+  EXPECT_EQ(positions_in_reply({.rules = rules}), (std::vector<std::uint32_t>{20, 28, 36})) << "on the grid";
   rules.decode_is_canonical = false;
-  EXPECT_TRUE(places_in_reply({.rules = rules}).empty());
+  EXPECT_TRUE(positions_in_reply({.rules = rules}).empty());
 }
 
 TEST(ReplyCheckpoints, AreLeftOutWhileMemoryFills) {
   models::ModelRules rules{};
   rules.decode_is_canonical = true;
-  EXPECT_TRUE(places_in_reply({.limit = 1500, .rules = rules, .memory = {.choosy_percent = 10}}).empty());
+  EXPECT_TRUE(positions_in_reply({.limit = 1500, .rules = rules, .memory = {.choosy_percent = 10}}).empty());
 }
 
 TEST(AdmissionWaits, AreCountedOnceForEachThatCameToFullMemory) {

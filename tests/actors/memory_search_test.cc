@@ -17,19 +17,19 @@ void exhaust(WorkerParts& parts) {
   parts.memory.reclaim_ended(0);
 }
 
-TEST(MemoryReclaimer, WhatIsFreeIsTakenWithoutAskingAnybody) {
+TEST(MemoryReclaimer, FreeMemoryNeedsNoReclaim) {
   WorkerParts parts({.limit = 1000});
   EXPECT_EQ(parts.memory.find(need_of(1000)), Availability::kHere);
   EXPECT_TRUE(parts.reclaims.empty());
 }
 
-TEST(MemoryReclaimer, WhatIsShortIsAskedBackOnce) {
+TEST(MemoryReclaimer, OneReclaimRunsAtATime) {
   WorkerParts parts({.limit = 1000});
   parts.take_all_but(100);
   EXPECT_EQ(parts.memory.find(need_of(300)), Availability::kComing);
   EXPECT_EQ(parts.memory.find(need_of(500)), Availability::kComing) << "somebody else's reclaim is under way";
   EXPECT_EQ(parts.reclaims, std::vector<std::uint64_t>{200});
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   parts.state.budget().give(250);
   parts.memory.reclaim_ended(250);
   EXPECT_EQ(parts.memory.find(need_of(300)), Availability::kHere);
@@ -37,13 +37,13 @@ TEST(MemoryReclaimer, WhatIsShortIsAskedBackOnce) {
   EXPECT_EQ(parts.reclaims.size(), 2U);
 }
 
-TEST(MemoryReclaimer, RegistriesThatHadNothingAreNotAskedAgainUntilSomethingChanges) {
+TEST(MemoryReclaimer, ReclaimIsRetriedOnlyAfterMemoryChanged) {
   WorkerParts parts({.limit = 1000});
   exhaust(parts);
   EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kNone);
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
   parts.memory.begin_round();
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   EXPECT_EQ(parts.memory.find(need_of(1001)), Availability::kNone);
   EXPECT_EQ(parts.reclaims.size(), 1U);
   parts.memory.memory_changed();
@@ -51,7 +51,7 @@ TEST(MemoryReclaimer, RegistriesThatHadNothingAreNotAskedAgainUntilSomethingChan
   EXPECT_EQ(parts.reclaims.size(), 2U);
 }
 
-TEST(MemoryReclaimer, AReclaimThatWasOvertakenSaysNothing) {
+TEST(MemoryReclaimer, OvertakenReclaimIsNotExhaustion) {
   WorkerParts parts({.limit = 1000});
   ASSERT_EQ(parts.memory.find(need_of(1001)), Availability::kComing);
   parts.memory.memory_changed();  // a lease ended after the registry had answered
@@ -61,11 +61,11 @@ TEST(MemoryReclaimer, AReclaimThatWasOvertakenSaysNothing) {
   EXPECT_EQ(parts.reclaims.size(), 2U);
 }
 
-TEST(MemoryReclaimer, WithoutWhatIsDispensableNobodyIsShort) {
+TEST(MemoryReclaimer, OptionalNeedIsNotAShortage) {
   WorkerParts parts({.limit = 1000});
   exhaust(parts);
   EXPECT_EQ(parts.memory.find({.bytes = 1001, .block = 1, .dispensable = true}), Availability::kNone);
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
 }
 
 TEST(MemoryReclaimer, IdleWorkGoesFirstThenTheYoungestThatIsYounger) {
@@ -92,7 +92,7 @@ TEST(MemoryReclaimer, IdleWorkGoesFirstThenTheYoungestThatIsYounger) {
   computed.in_step = false;
 }
 
-TEST(MemoryReclaimer, WithoutANeedyOneIdleWorkAloneGivesWay) {
+TEST(MemoryReclaimer, WithoutANeedySequenceOnlyIdleWorkIsPreempted) {
   WorkerParts parts;
   SequenceRun& request = parts.decoding_run(64);
   SequenceRun& idle = parts.decoding_run(64);
@@ -102,7 +102,7 @@ TEST(MemoryReclaimer, WithoutANeedyOneIdleWorkAloneGivesWay) {
   EXPECT_TRUE(request.state.has_value());
 }
 
-TEST(MemoryReclaimer, SequencesGiveWayOnlyWhenRegistriesCannot) {
+TEST(MemoryReclaimer, PreemptsOnlyIfRegistriesFreeNothing) {
   WorkerParts parts({.limit = 2 * (kSlotBytes + kPageBytes)});
   SequenceRun& needy = parts.decoding_run(64);
   SequenceRun& younger = parts.decoding_run(64);
@@ -111,11 +111,11 @@ TEST(MemoryReclaimer, SequencesGiveWayOnlyWhenRegistriesCannot) {
   parts.memory.reclaim_ended(0);
   EXPECT_EQ(parts.memory.find(need_of(kPageBytes, &needy)), Availability::kHere);
   EXPECT_FALSE(younger.state.has_value());
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   EXPECT_EQ(parts.figures.preemptions.load(), 1U);
 }
 
-TEST(MemoryReclaimer, WhatCannotBeRecomputedIsSavedWithinTheSwap) {
+TEST(MemoryReclaimer, UnreplayableStatesAreSavedWhileTheSwapFits) {
   const std::uint64_t one = kSlotBytes + kPageBytes;
   WorkerParts parts({.limit = 1 << 20, .swap = one + one / 2, .rules = kGpuRules});
   parts.decoding_run(64);
@@ -151,7 +151,7 @@ TEST(MemoryReclaimer, ThePreemptedComeBackTheOldestFirst) {
   EXPECT_FALSE(parts.memory.bring_back_preempted()) << "there is room for one of them";
   EXPECT_TRUE(first.state.has_value());
   EXPECT_FALSE(second.state.has_value());
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
 }
 
 }  // namespace

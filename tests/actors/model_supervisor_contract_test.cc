@@ -136,7 +136,7 @@ class SupervisorContract : public testing::Test {
   std::atomic<std::uint64_t> ticket_{0};
 };
 
-TEST_F(SupervisorContract, WhoeverAsksForAModelThatIsBeingLoadedWaitsForThatLoad) {
+TEST_F(SupervisorContract, ConcurrentLoadsOfAModelShareOneLoad) {
   start();
   control_->hold_loads = true;
   std::vector<std::future<LoadModel::Reply>> asking;
@@ -153,7 +153,7 @@ TEST_F(SupervisorContract, WhoeverAsksForAModelThatIsBeingLoadedWaitsForThatLoad
   EXPECT_EQ(compute(*served()), std::nullopt);
 }
 
-TEST_F(SupervisorContract, ALoadThatFailsIsToldWithItsReasonAndMayBeTriedAgain) {
+TEST_F(SupervisorContract, FailedLoadReportsItsReasonAndCanBeRetried) {
   start();
   control_->refuse_to_load = true;
   const auto refused = load();
@@ -166,7 +166,7 @@ TEST_F(SupervisorContract, ALoadThatFailsIsToldWithItsReasonAndMayBeTriedAgain) 
   EXPECT_EQ(compute(*served()), std::nullopt);
 }
 
-TEST_F(SupervisorContract, AModelWhoseStepFailedIsLoadedAnewAsAnotherGeneration) {
+TEST_F(SupervisorContract, FailedStepReloadsModelAsAnotherGeneration) {
   start();
   ASSERT_TRUE(load().ok());
   const auto before = served();
@@ -179,7 +179,7 @@ TEST_F(SupervisorContract, AModelWhoseStepFailedIsLoadedAnewAsAnotherGeneration)
   EXPECT_EQ(compute(*before), ErrorKind::kUnknown) << "ids of the past are of nothing";
 }
 
-TEST_F(SupervisorContract, AModelThatFailsTooOftenStaysDownUntilSomebodyAsks) {
+TEST_F(SupervisorContract, ModelThatFailsTooOftenNeedsAnExplicitLoad) {
   start(1);
   ASSERT_TRUE(load().ok());
   const auto first = served();
@@ -217,7 +217,7 @@ TEST_F(SupervisorContract, ARegistryThatFailedIsBoundAgain) {
   const auto announced = model->registry.ask_blocking(
       protocol::Announce{.flight = 1, .name_space = "", .prompt = share_tokens(TokenList(10, 1))}, 20s);
   ASSERT_TRUE(announced.ok());
-  EXPECT_TRUE(eventually([&] {  // it has the model's generation again
+  EXPECT_TRUE(eventually([&] {  // once it knows the new generation
     const auto found = model->registry.ask_blocking(
         protocol::Lookup{.flight = 1, .sequence = {.generation = model->arch.arch.generation, .number = 1}},
         20s);
@@ -295,7 +295,7 @@ TEST_F(SupervisorContract, UnloadingLeavesNothingOnTheDevice) {
   EXPECT_EQ(memory->used_bytes, 0U);
 }
 
-TEST_F(SupervisorContract, OneThatFailsItselfBringsAllItsModelsBack) {
+TEST_F(SupervisorContract, FailedSupervisorReloadsItsModels) {
   start();
   ASSERT_TRUE(load("m").ok());
   ASSERT_TRUE(load("other").ok());

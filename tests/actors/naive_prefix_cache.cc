@@ -372,9 +372,9 @@ std::vector<std::uint64_t> NaivePrefixCache::remove_from(const std::string& name
                                                          MissReason why) {
   std::vector<EntryId> wrong;
   for (const Entry& one : entries_) {
-    const bool behind =
+    const bool is_below =
         one.tokens.size() >= tokens.size() && std::equal(tokens.begin(), tokens.end(), one.tokens.begin());
-    if (!one.superseded && one.name == name && behind) wrong.push_back(one.info.id);
+    if (!one.superseded && one.name == name && is_below) wrong.push_back(one.info.id);
   }
   std::sort(wrong.begin(), wrong.end());
   std::vector<std::uint64_t> dropped;

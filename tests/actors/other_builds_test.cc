@@ -71,7 +71,7 @@ class OtherBuildsTest : public testing::Test {
   std::shared_ptr<TierFigures> figures_;
 };
 
-TEST_F(OtherBuildsTest, AreMissesAndStayForWhoComputedThem) {
+TEST_F(OtherBuildsTest, StatesOfOtherBuildsAreMissesAndStayStored) {
   const SharedTokens prompt = tokens(1), second = tokens(2);
   store(kOther, prompt, 300, 5);
   store(kOther, second, 300, 6);

@@ -44,7 +44,7 @@ TEST_F(PrefixCacheEviction, LeasedOnesStay) {
   EXPECT_FALSE(cache().release(a));  // no longer known
 }
 
-TEST_F(PrefixCacheEviction, WhatIsWrongGoesWithAllThatFollowedFromIt) {
+TEST_F(PrefixCacheEviction, WrongStateIsRemovedWithItsDescendants) {
   const EntryId before = put({1, 1});
   const EntryId wrong = put({1, 1, 2});
   const EntryId after = put({1, 1, 2, 3, 4});
@@ -136,7 +136,7 @@ TEST_F(PrefixCacheEviction, ATenantHasFewPinsInAllItsNamespaces) {
   cache().check();
 }
 
-TEST_F(PrefixCacheEviction, OfAChatTheEndOfItsMessagesIsPinned) {
+TEST_F(PrefixCacheEviction, PinsAChatAfterItsLastMessage) {
   const auto keep = [&](std::uint32_t length, Origin origin) {
     NewEntry made = entry(length);
     made.origin = origin;
@@ -229,13 +229,13 @@ TEST_F(PrefixCacheEviction, AnEntryMayHaveAShorterTimeOfItsOwn) {
   cache().check();
 }
 
-TEST_F(PrefixCacheEviction, ForEver) {
+TEST_F(PrefixCacheEviction, WithoutTtlEntriesNeverExpire) {
   options.ttl = CacheTime::zero();
   put({1, 1});
   EXPECT_TRUE(cache().expire(std::chrono::hours(100'000)).empty());
 }
 
-TEST_F(PrefixCacheEviction, APlaceIsTakenOnce) {
+TEST_F(PrefixCacheEviction, SecondInsertAtAPositionUsesTheFirst) {
   const EntryId a = put({1, 1});
   const EntryId b = put({2, 2});
   const Inserted again = cache().insert("", List{1, 1, 1}, entry(2, Origin::kBranch), now());

@@ -1,4 +1,4 @@
-// Flights, paths and namespaces: what is remembered without a snapshot, and for how long.
+// Flights, paths and namespaces: how long they are remembered without a snapshot.
 #include "tests/actors/cache_fixture.h"
 
 namespace reprise::actors {

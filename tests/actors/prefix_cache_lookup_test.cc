@@ -1,4 +1,4 @@
-// What a lookup restores, and its reasons for the rest.
+// Lookups: the tokens that they restore, and the reasons for misses.
 #include "tests/actors/cache_fixture.h"
 
 namespace reprise::actors {
@@ -120,7 +120,7 @@ TEST_F(PrefixCacheLookup, NamespacesShareNothing) {
   EXPECT_TRUE(cache().lead("a", run_of(0, 500)));
 }
 
-TEST_F(PrefixCacheLookup, AnyTokenCutsWhatLiesBeyond) {
+TEST_F(PrefixCacheLookup, AnyTokenCutsADeeperEntry) {
   options.any_token = true;
   const EntryId entry = put({1, 2, 3, 4, 5, 6});
   Found found = look({1, 2, 3, 9});
@@ -150,7 +150,7 @@ TEST_F(PrefixCacheLookup, AnyTokenPrefersTheNearestThenTheLastUsed) {
   EXPECT_EQ(look({1, 2, 3, 9}).restore->entry, near);
 }
 
-TEST_F(PrefixCacheLookup, AnyTokenBlamesTheOneThatCouldHaveBeenCut) {
+TEST_F(PrefixCacheLookup, AnyTokenReportsTheDeeperTombstone) {
   options.any_token = true;
   cache().remove(put({1, 2, 3, 4, 5, 6}), MissReason::kExpired);
   EXPECT_EQ(look({1, 2, 3, 9}).reason, MissReason::kExpired);

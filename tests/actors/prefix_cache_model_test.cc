@@ -83,8 +83,8 @@ class Duel {
     return std::uniform_int_distribution<std::uint32_t>(0, n - 1)(random_);
   }
   std::string name() {
-    const std::uint32_t place = below(4);
-    return std::string(1, static_cast<char>('a' + place * below(2)));
+    const std::uint32_t which = below(4);
+    return std::string(1, static_cast<char>('a' + which * below(2)));
   }
 
   // Usually an earlier prompt, truncated, changed or extended.
@@ -163,9 +163,9 @@ class Duel {
   void insert() {
     const std::string in = name();
     const List tokens = prompt();
-    const std::uint32_t places = tokens.size() / options_.grid;
-    if (places == 0) return;
-    const std::uint32_t length = (1 + below(places)) * options_.grid;
+    const std::uint32_t positions = tokens.size() / options_.grid;
+    if (positions == 0) return;
+    const std::uint32_t length = (1 + below(positions)) * options_.grid;
     const NewEntry made{++snapshot_, length,   static_cast<Origin>(below(protocol::kOrigins)),
                         below(4),    below(6), below(12) == 0};
     const Inserted a = real_.insert(in, tokens, made, now_), b = naive_.insert(in, tokens, made, now_);

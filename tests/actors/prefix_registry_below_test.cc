@@ -14,7 +14,7 @@ protocol::Fetched state_of(std::uint32_t tokens) {
       .state = std::move(state), .reason = protocol::MissReason::kNone, .origin = protocol::Origin::kTurnEnd};
 }
 
-TEST_F(RegistryAbove, ALookupWaitsForWhatTheTierBringsAndHasItBesideItsOwn) {
+TEST_F(RegistryAbove, LookupWaitsForTheTiersState) {
   start_above();
   keep(1, prompt(300), 60);
   below_->hold = true;
@@ -40,7 +40,7 @@ TEST_F(RegistryAbove, ALookupWaitsForWhatTheTierBringsAndHasItBesideItsOwn) {
   EXPECT_EQ(figures_->brought_tokens[disk].load(), 200U);
 }
 
-TEST_F(RegistryAbove, ATierThatHasNothingSaysWhyAndOneThatIsNotAskedHoldsUpNobody) {
+TEST_F(RegistryAbove, TierMissHasItsReasonAndShortPromptsDoNotAsk) {
   start_above();
   below_->hold = true;
   announce(1, prompt(300));
@@ -57,7 +57,7 @@ TEST_F(RegistryAbove, ATierThatHasNothingSaysWhyAndOneThatIsNotAskedHoldsUpNobod
   EXPECT_EQ(below_->count(below_->asked), 2U);
 }
 
-TEST_F(RegistryAbove, WhatIsAdoptedIsOfferedBelowAndWhatIsWrongForgotten) {
+TEST_F(RegistryAbove, TierIsOfferedAdoptedStatesAndForgetsWrongOnes) {
   start_above();
   announce(1, prompt(300));
   look_up(1);
@@ -80,7 +80,7 @@ TEST_F(RegistryAbove, WhatIsAdoptedIsOfferedBelowAndWhatIsWrongForgotten) {
   EXPECT_TRUE(eventually([&] { return below_->count(below_->forgotten) == 1; }));
 }
 
-TEST_F(RegistryAbove, AStateFoundWrongIsNotBroughtAfterAll) {
+TEST_F(RegistryAbove, StateFoundWrongDuringAFetchIsNotReturned) {
   start_above();
   below_->hold = true;
   announce(1, prompt(300));
@@ -121,7 +121,7 @@ class RegistryReasons : public RegistryContract {
   }
 };
 
-TEST_F(RegistryReasons, APromptThatTakesAnotherWayIsToldWhereAndWhatStandsBehind) {
+TEST_F(RegistryReasons, DivergedPromptReportsWhereAndTokensAfter) {
   start();
   keep(1, prompt(100), 90);
   TokenList other = prompt(100);
@@ -136,7 +136,7 @@ TEST_F(RegistryReasons, APromptThatTakesAnotherWayIsToldWhereAndWhatStandsBehind
   EXPECT_EQ(figures_->by_reason[static_cast<std::size_t>(protocol::MissReason::kDiverged)].load(), 1U);
 }
 
-TEST_F(RegistryReasons, OneThatGoesOnAndLostAFewHasNoCheckpoint) {
+TEST_F(RegistryReasons, ContinuationWithLostTokensHasNoCheckpoint) {
   start();
   keep(1, prompt(100), 97);
   announce(2, prompt(120));
@@ -149,7 +149,7 @@ TEST_F(RegistryReasons, OneThatGoesOnAndLostAFewHasNoCheckpoint) {
   EXPECT_EQ(lost(protocol::MissReason::kNoCheckpoint), 3U);
 }
 
-TEST_F(RegistryReasons, WhatATierBringsIsNotLost) {
+TEST_F(RegistryReasons, TokensFromATierAreNotLost) {
   start_above();
   keep(1, prompt(300), 100);
   below_->hold = true;

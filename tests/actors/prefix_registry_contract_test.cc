@@ -8,7 +8,7 @@ namespace {
 
 // -- checkpoints
 
-TEST_F(RegistryContract, WhatTheWorkerReportsIsAdoptedAndFound) {
+TEST_F(RegistryContract, ReportedCheckpointIsAdoptedAndFound) {
   start();
   keep(1, prompt(100), 60);
   EXPECT_TRUE(is_adopted(1));
@@ -93,7 +93,7 @@ TEST_F(RegistryContract, APromptIsRestoredNoFurtherThanItMayBe) {
   EXPECT_EQ(at_most(6, UINT32_MAX), 90U);
 }
 
-TEST_F(RegistryContract, ASecondSnapshotOfAPlaceIsDropped) {
+TEST_F(RegistryContract, SecondSnapshotOfAPositionIsDropped) {
   start();
   keep(1, prompt(100), 60);
   keep(2, prompt(100), 60);
@@ -101,7 +101,7 @@ TEST_F(RegistryContract, ASecondSnapshotOfAPlaceIsDropped) {
   EXPECT_TRUE(is_adopted(1));
 }
 
-TEST_F(RegistryContract, WhatStandsInTheWayOfTheBudgetIsEvicted) {
+TEST_F(RegistryContract, OldEntriesAreEvictedForTheBudget) {
   start(2 * kSnapshotBytes + kSnapshotBytes / 2);  // the index takes some of it
   for (FlightNumber i = 1; i <= 4; ++i) keep(i, prompt(100, static_cast<TokenId>(i)), 60);
   EXPECT_EQ(held_->count(), 2U);
@@ -189,7 +189,7 @@ TEST_F(RegistryContract, AFollowerIsWokenWhenTheCheckpointIsMissed) {
   following.get();
 }
 
-TEST_F(RegistryContract, NobodyFollowsWhoHasComputedAll) {
+TEST_F(RegistryContract, FlightThatHasComputedAllIsNotFollowed) {
   start();
   announce(1, prompt(100));
   look_up(1);
@@ -198,7 +198,7 @@ TEST_F(RegistryContract, NobodyFollowsWhoHasComputedAll) {
   EXPECT_EQ(figures_->flights.load(), 1U);
 }
 
-TEST_F(RegistryContract, OneThatIsNotAdmittedYetTakesTheWishesOfItsFollowersAlong) {
+TEST_F(RegistryContract, LookupReturnsCheckpointsFollowersWaitFor) {
   start();
   announce(1, prompt(100));
   auto following =
@@ -241,7 +241,7 @@ TEST_F(RegistryContract, FollowersOfOneNotAdmittedEndWithTheirClients) {
 
 // -- leases
 
-TEST_F(RegistryContract, LeasedEntriesAreNotReclaimedAndTheirReleaseIsTold) {
+TEST_F(RegistryContract, LeasedEntriesAreOfferedAfterTheirRelease) {
   start();
   keep(1, prompt(100), 60);
   announce(2, prompt(100));
@@ -270,7 +270,7 @@ TEST_F(RegistryContract, ALeaseEndsWithItsFlight) {
   EXPECT_EQ(ask(protocol::Reclaim{.bytes = 50}).entries, 1U);
 }
 
-TEST_F(RegistryContract, ASnapshotThatCouldNotBeRestoredIsDroppedWithItsLease) {
+TEST_F(RegistryContract, CorruptSnapshotIsDroppedWhenItsLeaseEnds) {
   start();
   keep(1, prompt(100), 60);
   announce(2, prompt(100));
@@ -304,7 +304,7 @@ class RegistryWrongStates : public RegistryContract {
   }
 };
 
-TEST_F(RegistryWrongStates, WhatWasComputedFromThemStaysAway) {
+TEST_F(RegistryWrongStates, CheckpointsComputedFromThemAreRefused) {
   start();
   keep(1, prompt(100), 60);
   begin(2, prompt(100));
@@ -316,7 +316,7 @@ TEST_F(RegistryWrongStates, WhatWasComputedFromThemStaysAway) {
   EXPECT_TRUE(is_kept(3, prompt(100), 90)) << "this one was computed anew";
 }
 
-TEST_F(RegistryWrongStates, NorWhatWasComputedFromThatInTurn) {
+TEST_F(RegistryWrongStates, IndirectlyDerivedCheckpointsAreRefused) {
   start();
   keep(1, prompt(100), 60);
   begin(2, prompt(100));
@@ -328,7 +328,7 @@ TEST_F(RegistryWrongStates, NorWhatWasComputedFromThatInTurn) {
   EXPECT_FALSE(look_up(4).restore.has_value());
 }
 
-TEST_F(RegistryWrongStates, RepliesAndWhoMadeThemStayAwayToo) {
+TEST_F(RegistryWrongStates, ReplyCheckpointsOfTheirMakersAreRefused) {
   start();
   begin(1, prompt(50));
   found_wrong(60);  // it was taken inside the reply
@@ -362,7 +362,7 @@ TEST_F(RegistryWrongStates, UnknownFlightsKeepNothing) {
 
 // -- generations and failures
 
-TEST_F(RegistryContract, ANewGenerationForgetsTheOldOneAndLeavesNobodyWaiting) {
+TEST_F(RegistryContract, NewGenerationForgetsTheOldAndEndsItsWaits) {
   start();
   keep(1, prompt(100), 60);
   announce(2, prompt(100));
@@ -389,7 +389,7 @@ TEST_F(RegistryContract, ANewGenerationForgetsTheOldOneAndLeavesNobodyWaiting) {
       << "nor is anything found for a sequence of the past";
 }
 
-TEST_F(RegistryContract, OneThatFailsBeginsAnewWithNothingAndWaitsToBeBound) {
+TEST_F(RegistryContract, FailedRegistryRestartsEmptyAndUnbound) {
   start();
   keep(1, prompt(100), 60);
   announce(2, prompt(100));

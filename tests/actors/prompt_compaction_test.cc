@@ -1,4 +1,4 @@
-// A prompt with a KV budget in the worker's parts: its cost, when it is compacted, and what follows.
+// A prompt with a KV budget in the worker's parts: its cost, its compaction, and the work after it.
 
 #include "tests/actors/worker_parts.h"
 
@@ -13,15 +13,15 @@ class PromptCompactionTest : public testing::Test {
     SequenceRun& run = parts.open();
     run.compaction.budget = kBudget;
     run.compaction.tail = models::PromptTail::make(kTailBytes, kBudget.window, &parts.state.budget());
-    run.compaction.priced_pages = 2;
+    run.compaction.reserved_pages = 2;
     return run;
   }
   static void begin(WorkerParts& parts, SequenceRun& run, Prefilled& box, std::uint32_t end,
-                    const std::vector<std::uint32_t>& places = {}) {
+                    const std::vector<std::uint32_t>& positions = {}) {
     protocol::Prefill job{.sequence = run.id,
                           .tokens = WorkerParts::prompt(end),
                           .end = end,
-                          .plan = WorkerParts::plan(places)};
+                          .plan = WorkerParts::plan(positions)};
     auto reply = box.reply();
     ASSERT_FALSE(begin_prefill(parts.table, run, job, reply).has_value());
   }
@@ -30,7 +30,7 @@ class PromptCompactionTest : public testing::Test {
   }
 };
 
-TEST_F(PromptCompactionTest, ComesBehindTheCheckpointsAndBeforeTheAnswer) {
+TEST_F(PromptCompactionTest, CompactsAfterCheckpointsBeforeTheAnswer) {
   WorkerParts parts;
   SequenceRun& run = open(parts);
   Prefilled prefilled;
@@ -45,7 +45,7 @@ TEST_F(PromptCompactionTest, ComesBehindTheCheckpointsAndBeforeTheAnswer) {
   EXPECT_EQ(run.held_tokens(), 300U);
   EXPECT_EQ(run.state->stored(), 100U);
   EXPECT_EQ(run.compaction.tail, nullptr) << "its bytes are free again";
-  EXPECT_EQ(run.priced_pages, 2U);
+  EXPECT_EQ(run.reserved_pages, 2U);
   ASSERT_EQ(parts.reports.size(), 2U);
   for (const auto& report : parts.reports) {
     const SnapshotRecord* record = parts.table.find(report.snapshot->snapshot);
@@ -85,7 +85,7 @@ TEST_F(PromptCompactionTest, WaitsForItsMemory) {
   EXPECT_EQ(run.state->stored(), 100U);
 }
 
-TEST_F(PromptCompactionTest, WhoLeavesOffWhileItWaitsIsAnswered) {
+TEST_F(PromptCompactionTest, LeaveOffWhileWaitingIsAnswered) {
   WorkerParts parts;
   SequenceRun& run = open(parts);
   Prefilled prefilled;
@@ -118,7 +118,7 @@ TEST_F(PromptCompactionTest, IsRefusedWhereTheLastQueriesAreNotThere) {
   EXPECT_EQ(parts.compacted, 0U);
 }
 
-TEST_F(PromptCompactionTest, WhoLeavesOffIsNotCompacted) {
+TEST_F(PromptCompactionTest, LeaveOffCancelsCompaction) {
   WorkerParts parts;
   SequenceRun& run = open(parts);
   Prefilled prefilled;
@@ -157,7 +157,7 @@ TEST_F(PromptCompactionTest, SnapshotsOfItAreItsRequestsOwn) {
 }
 
 // Decoding continues after its KV entries, at the positions of its tokens.
-TEST_F(PromptCompactionTest, GivesWayOnlyIntoTheSwapAndComesBackAsItWas) {
+TEST_F(PromptCompactionTest, CompactedSequenceIsPreemptedOnlyIntoTheSwap) {
   for (const std::uint64_t swap : {std::uint64_t{1} << 20, std::uint64_t{100}}) {
     WorkerParts parts({.swap = swap});
     SequenceRun& needy = parts.open(64);
@@ -183,7 +183,7 @@ TEST_F(PromptCompactionTest, GivesWayOnlyIntoTheSwapAndComesBackAsItWas) {
 
 // In one step: the memory that the prompt needs at its end belongs to a reply whose next token has just been
 // computed.
-TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
+TEST_F(PromptCompactionTest, ReplyPreemptedByCompactionKeepsItsNewToken) {
   WorkerParts parts;
   SequenceRun& needy = open(parts);
   SequenceRun& reply = open(parts);
@@ -197,7 +197,7 @@ TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
   reply.set_up_decode({.max_tokens = 8, .out = std::move(writer)}, kVocab);
   Prefilled prefilled;
   begin(parts, needy, prefilled, 128);
-  ASSERT_TRUE(parts.step.build(parts.table, {.tokens_beside = 200}));
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens_with_decoding = 200}));
   ASSERT_EQ(parts.step.work().decodes.slices.size(), 1U);
   const std::uint64_t rest = parts.state.budget().free();
   parts.take_all_but(kPageBytes);
@@ -210,13 +210,13 @@ TEST_F(PromptCompactionTest, WhatIsComputedBesideItIsNotLostWhereThatGivesWay) {
   parts.state.budget().give(rest - kPageBytes);
   parts.memory.memory_changed();
   ASSERT_TRUE(parts.memory.bring_back_preempted());
-  ASSERT_TRUE(parts.step.build(parts.table, {.tokens_beside = 200}));
+  ASSERT_TRUE(parts.step.build(parts.table, {.tokens_with_decoding = 200}));
   parts.compute(5);
   EXPECT_EQ(reply.decoded, (std::vector<TokenId>{1, 3, 5}));
   reply.phase = Phase::kIdle;
 }
 
-TEST_F(PromptCompactionTest, ThePriceHasThePromptAndWhatIsKeptAndTheQueries) {
+TEST_F(PromptCompactionTest, CostCoversPromptKeptEntriesAndQueries) {
   const std::uint64_t tail = kTailBytes * kBudget.window;
   const std::uint64_t all = kSlotBytes + (5 + 2) * kPageBytes + tail;
   for (const std::uint64_t limit : {all, all - 1}) {
@@ -237,8 +237,8 @@ TEST_F(PromptCompactionTest, ThePriceHasThePromptAndWhatIsKeptAndTheQueries) {
     ASSERT_TRUE(opened.answer().ok());
     EXPECT_EQ(opened.answer()->price_bytes, all);
     const SequenceRun* run = parts.table.find(opened.answer()->sequence);
-    EXPECT_EQ(run->priced_pages, 7U);
-    EXPECT_EQ(run->compaction.priced_pages, 2U);
+    EXPECT_EQ(run->reserved_pages, 7U);
+    EXPECT_EQ(run->compaction.reserved_pages, 2U);
     EXPECT_EQ(parts.state.budget().used(), kSlotBytes + tail);
   }
 }

@@ -54,7 +54,7 @@ class FakeWorker : public runtime::Actor {
 
   void on(protocol::AdoptKvSnapshot job, runtime::ReplyTo<JobResult<protocol::Adopted>> reply) {
     JobResult<protocol::Adopted> adopted = adopt(job);
-    if (held_->hold_adoptions) {  // the answers, that is
+    if (held_->hold_adoptions) {  // holds the answers back
       waiting_.emplace_back(std::move(adopted), std::move(reply));
       ++held_->adoptions_held;
     } else {

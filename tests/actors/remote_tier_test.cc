@@ -91,7 +91,7 @@ TEST_F(RemoteTierTest, RequestsGoOnWhileTheStoreStopsAndStarts) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST_F(RemoteTierGoneTest, AStoreThatHangsCostsOneTimeoutNotEveryRequests) {
+TEST_F(RemoteTierGoneTest, HungStoreCostsOneTimeoutInTotal) {
   const FakeRedis store(FakeRedis::Manner::kSilent);
   EngineOptions options = remote_options(store.port());
   options.remote.redis->limits.answer = 200ms;

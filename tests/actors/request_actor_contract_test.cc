@@ -178,7 +178,7 @@ TEST_F(RequestContract, WhatTheWorkerRefusesIsToldByKind) {
   EXPECT_EQ(code_of(At::kDecode, ErrorKind::kUnknown), ErrorKind::kUnavailable);
 }
 
-TEST_F(RequestContract, ASnapshotThatCannotBeRestoredCostsAHitAndNotTheAnswer) {
+TEST_F(RequestContract, DamagedSnapshotsCostHitsNotTheAnswer) {
   script_->fail = At::kRestore;
   script_->fault = ErrorKind::kDamaged;
   Client client = send();
@@ -235,7 +235,7 @@ TEST_F(RequestContract, AClientMayLeaveWhileAStateIsLoaded) {
   expect_gone(client, At::kLoad);
 }
 
-TEST_F(RequestContract, ASequenceStaysOpenUntilItsCheckpointsAreAdopted) {
+TEST_F(RequestContract, SequenceStaysOpenUntilCheckpointsAreAdopted) {
   script_->hold = At::kSettle;
   Client client = send();
   ASSERT_TRUE(eventually([&] { return script_->held.load(); }));
@@ -259,7 +259,7 @@ TEST_F(RequestContract, ATurnThatCannotBeKeptIsNoFailure) {
   EXPECT_EQ(script_->settled.size(), 1U);
 }
 
-TEST_F(RequestContract, SeveralChoicesShareAPromptThatIsDroppedInTheEnd) {
+TEST_F(RequestContract, ChoicesShareOnePromptSnapshot) {
   Client client = send(3);
   const std::string seen = read(client);
   EXPECT_EQ(std::count(seen.begin(), seen.end(), 'D'), 9) << seen;

@@ -28,7 +28,7 @@ struct Runs {
   IdleWork idle{request, prompt, reply};
 };
 
-/// What a test reads after the runs have ended.
+/// Results that a test reads after the runs have ended.
 struct Ended {
   RequestFailure failure;
   protocol::CacheReport report;
@@ -55,7 +55,7 @@ Task<RequestFailure> serve(Runs& runs) {
   if (RequestFailure failure = co_await entering) co_return failure;
   Task<RequestFailure> restoring = runs.prompt.restore(main);
   if (RequestFailure failure = co_await restoring) co_return failure;
-  runs.prompt.place_checkpoints();
+  runs.prompt.plan_prompt_checkpoints();
   std::optional<protocol::Decode> first = runs.reply.begin();
   Task<RequestFailure> prefilling = runs.prompt.prefill(main, false, std::move(first));
   if (RequestFailure failure = co_await prefilling) co_return failure;
@@ -250,11 +250,11 @@ TEST_F(RequestRuns, CheckpointsAreWhereTheyAreAwaited) {
     script_->wanted = {192};
   }
   const Ended& served = run(request_of(prompt(250)));
-  std::vector<std::pair<std::uint32_t, Origin>> places;
-  for (const PlannedCheckpoint& one : served.plan) places.emplace_back(one.at, one.origin);
+  std::vector<std::pair<std::uint32_t, Origin>> positions;
+  for (const PlannedCheckpoint& one : served.plan) positions.emplace_back(one.at, one.origin);
   const std::vector<std::pair<std::uint32_t, Origin>> expected = {{128, Origin::kBranch},
                                                                   {192, served.plan.back().origin}};
-  EXPECT_EQ(places, expected) << "on the grid; the last is both awaited and the prompt's end";
+  EXPECT_EQ(positions, expected) << "on the grid; the last is both awaited and the prompt's end";
   const std::lock_guard lock(script_->mutex);
   ASSERT_EQ(script_->plans.size(), 1U);
   EXPECT_EQ(script_->plans[0]->checkpoints, served.plan) << "the device is given this plan";
@@ -327,9 +327,10 @@ TEST_F(IdleRuns, ALongReplyIsPrefilledWithCheckpointsInside) {
   expect_all_given_back();
   const std::lock_guard lock(script_->mutex);
   ASSERT_EQ(script_->plans.size(), 2U) << "the prompt's and the reply's";
-  std::vector<std::uint32_t> places;
-  for (const PlannedCheckpoint& one : script_->plans[1]->checkpoints) places.push_back(one.at);
-  EXPECT_EQ(places, (std::vector<std::uint32_t>{12, 16, 20, 22})) << "after the 8 restored, and at the end";
+  std::vector<std::uint32_t> positions;
+  for (const PlannedCheckpoint& one : script_->plans[1]->checkpoints) positions.push_back(one.at);
+  EXPECT_EQ(positions, (std::vector<std::uint32_t>{12, 16, 20, 22}))
+      << "after the 8 restored, and at the end";
   EXPECT_EQ(script_->plans[1]->request, script_->plans[0]->flight) << "grouped with the request's own";
   EXPECT_EQ(script_->prefilled[1]->size(), 22U);
   EXPECT_EQ(script_->priorities.back(), protocol::Priority::kIdle);

@@ -38,7 +38,7 @@ enum class At : std::uint8_t {
   kSettle,
 };
 
-/// What the peers hold for requests, and how they behave.
+/// The resources that the peers hold for requests, and the peers' behavior.
 struct Script {
   std::atomic<At> hold{At::kNowhere};
   std::atomic<bool> held{false};  // a request waits there

@@ -1,4 +1,4 @@
-// Taking and restoring snapshots: what waits, what is skipped, what is dropped.
+// Taking and restoring snapshots: waits for memory, skipped checkpoints, dropped snapshots.
 
 #include "tests/actors/worker_parts.h"
 #include "tools/reliability/state_faults.h"
@@ -54,7 +54,7 @@ TEST_F(SnapshotJobsTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(parts.figures.damaged.load(), 1U);
 }
 
-TEST_F(SnapshotJobsTest, ADamagedSnapshotIsDroppedAndTheSequenceCanBeUsed) {
+TEST_F(SnapshotJobsTest, DamagedSnapshotIsDroppedSequenceStaysUsable) {
   WorkerParts parts;
   SequenceRun& from = parts.open(100);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
@@ -96,7 +96,7 @@ TEST_F(SnapshotJobsTest, ADamagedPageIsAMissAndNoTierReadsIt) {
   }
 }
 
-TEST_F(SnapshotJobsTest, ACanonicalOneIsSkippedWhereNothingIsGivenBack) {
+TEST_F(SnapshotJobsTest, CanonicalSnapshotIsSkippedWithoutMemory) {
   WorkerParts parts;
   SequenceRun& run = parts.open(64);
   parts.take_all_but(kSlotBytes - 1);
@@ -109,7 +109,7 @@ TEST_F(SnapshotJobsTest, ACanonicalOneIsSkippedWhereNothingIsGivenBack) {
   parts.memory.begin_round();
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
   EXPECT_EQ(fault_of(taken), ErrorKind::kNoMemory);
-  EXPECT_FALSE(parts.memory.somebody_is_short());
+  EXPECT_FALSE(parts.memory.job_is_short());
   EXPECT_EQ(parts.figures.checkpoints_skipped.load(), 1U);
 }
 
@@ -123,7 +123,7 @@ TEST_F(SnapshotJobsTest, ARawOneWaitsUntilItsMemoryIsThere) {
   parts.memory.reclaim_ended(0);
   EXPECT_FALSE(parts.snapshots.try_waiting(parts.start));
   EXPECT_FALSE(parts.snapshots.try_waiting(parts.start + 1h)) << "it was promised";
-  EXPECT_TRUE(parts.memory.somebody_is_short());
+  EXPECT_TRUE(parts.memory.job_is_short());
   parts.state.budget().give(1);
   parts.memory.memory_changed();
   EXPECT_TRUE(parts.snapshots.try_waiting(parts.start));
@@ -131,7 +131,7 @@ TEST_F(SnapshotJobsTest, ARawOneWaitsUntilItsMemoryIsThere) {
   EXPECT_FALSE(run.snapshot_promised);
 }
 
-TEST_F(SnapshotJobsTest, ARestoreOfWhatCanBeComputedWaitsForAWhileOnly) {
+TEST_F(SnapshotJobsTest, CanonicalRestoreWaitsAtMostPatience) {
   WorkerParts parts;
   SequenceRun& from = parts.open(100);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(from);
@@ -204,30 +204,30 @@ TEST_F(SnapshotJobsTest, AStateFromTheHostIsLoadedAndReadBackAsItWas) {
   EXPECT_EQ(run.held_tokens(), 100U);
   EXPECT_EQ(run.phase, Phase::kIdle);
   const protocol::SnapshotId snapshot = *parts.snapshot_of(run);
-  std::vector<std::byte> room;
+  std::vector<std::byte> buffer;
   const auto read = [&](std::uint32_t first, std::uint32_t pages, bool slot, std::size_t bytes) {
-    room.assign(bytes, std::byte{0xFF});
+    buffer.assign(bytes, std::byte{0xFF});
     return parts.snapshots.read(
-        {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = room});
+        {.snapshot = snapshot, .first_page = first, .pages = pages, .slot = slot, .to = buffer});
   };
   constexpr std::size_t kAll = 2 * kPageBytes + kSlotBytes;
   EXPECT_EQ(read(0, 2, true, kAll).error().kind, ErrorKind::kUnknown) << "it is its sequence's";
   ASSERT_TRUE(parts.table.adopt(snapshot, 1 << 20)->done);
   const std::vector<std::byte> all(state->bytes.begin(), state->bytes.end());
   ASSERT_TRUE(read(0, 2, true, kAll).ok());
-  EXPECT_EQ(room, all);
+  EXPECT_EQ(buffer, all);
   ASSERT_TRUE(read(1, 1, false, kPageBytes).ok());
-  EXPECT_EQ(room, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
+  EXPECT_EQ(buffer, std::vector<std::byte>(all.begin() + kPageBytes, all.begin() + 2 * kPageBytes));
   ASSERT_TRUE(read(0, 0, true, kSlotBytes).ok());
-  EXPECT_EQ(room, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
+  EXPECT_EQ(buffer, std::vector<std::byte>(all.end() - kSlotBytes, all.end()));
   EXPECT_EQ(read(1, 2, false, 2 * kPageBytes).error().kind, ErrorKind::kBadJob) << "it has fewer pages";
   for (const std::size_t bytes : {kAll - 1, kAll + 1, std::size_t{0}}) {
     EXPECT_EQ(read(0, 2, true, bytes).error().kind, ErrorKind::kBadJob) << bytes;
-    EXPECT_EQ(room, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
+    EXPECT_EQ(buffer, std::vector<std::byte>(bytes, std::byte{0xFF})) << "nothing was written";
   }
 }
 
-TEST_F(SnapshotJobsTest, AStateOfAnotherSizeOrPlaceIsNotLoaded) {
+TEST_F(SnapshotJobsTest, StateOfWrongSizeOrPositionIsNotLoaded) {
   WorkerParts parts({.rules = kGpuRules});
   SequenceRun& run = parts.open();
   const auto fault = [&](std::uint32_t tokens, std::size_t bytes, std::uint32_t prompt) {

@@ -1,11 +1,11 @@
-// Ownership and lifetime of snapshots; outdated IDs; what remains when a model fails.
+// Ownership and lifetime of snapshots, outdated ids, and tables of failed models.
 
 #include "tests/actors/worker_parts.h"
 
 namespace reprise::actors {
 namespace {
 
-TEST(StateTable, ASnapshotGoesWithItsSequenceUnlessItWasAdopted) {
+TEST(StateTable, UnadoptedSnapshotIsFreedWithItsSequence) {
   WorkerParts parts;
   SequenceRun& run = parts.open(70);
   const protocol::SnapshotId kept = *parts.snapshot_of(run);
@@ -32,7 +32,7 @@ TEST(StateTable, WhatIsGoneCannotBeAdopted) {
   EXPECT_EQ(adopted.error().kind, ErrorKind::kUnknown);
 }
 
-TEST(StateTable, AdoptionStaysWithinTheBudgetAndCountsSharedPagesOnce) {
+TEST(StateTable, AdoptionBudgetCountsSharedPagesOnce) {
   WorkerParts parts;
   SequenceRun& run = parts.open(128);
   const protocol::SnapshotId first = *parts.snapshot_of(run);
@@ -59,7 +59,7 @@ TEST(StateTable, RawSnapshotsAreNeverAdopted) {
   EXPECT_EQ(parts.table.find(raw), nullptr);
 }
 
-TEST(StateTable, IdsOfOtherGenerationsAreOfNothing) {
+TEST(StateTable, IdsOfOtherGenerationsAreUnknown) {
   WorkerParts parts;
   SequenceRun& run = parts.open(64);
   protocol::SnapshotId snapshot = *parts.snapshot_of(run);
@@ -97,7 +97,7 @@ TEST(StateTable, WhatSequencesOwnOutlivesARegistry) {
   EXPECT_NE(parts.table.find(owned), nullptr);
 }
 
-TEST(StateTable, OneThatHasFailedHoldsNothingAndIsClosedAsBefore) {
+TEST(StateTable, FailedTableHoldsNothingAndClosesSequences) {
   WorkerParts parts;
   SequenceRun& computing = parts.open(64);
   ASSERT_TRUE(parts.table.adopt(*parts.snapshot_of(computing), 1 << 20)->done);

@@ -58,7 +58,7 @@ class StoreTierTest : public testing::Test {
                                     .worker = device_});
   }
   std::uint64_t settled() const {
-    return figures_->stored.load() + figures_->no_room.load() + figures_->failures.load();
+    return figures_->stored.load() + figures_->no_space.load() + figures_->failures.load();
   }
   Fetched fetch(const SharedTokens& tokens) {
     auto fetched =

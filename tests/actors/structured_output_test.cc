@@ -95,10 +95,10 @@ TEST_P(StructuredOutputTest, OtherConstraints) {
 
 TEST_P(StructuredOutputTest, TheSameSeedGivesTheSameReply) {
   const auto with = [&](bool cached) {
-    protocol::GenerateRequest wish = request(schema(kPersonSchema), 77);
-    wish.cache.enabled = cached;
-    wish.sampling.logprobs = 5;
-    return wish;
+    protocol::GenerateRequest query = request(schema(kPersonSchema), 77);
+    query.cache.enabled = cached;
+    query.sampling.logprobs = 5;
+    return query;
   };
   const Reply cold = harness_->ask(with(false));
   ASSERT_FALSE(cold.error.has_value()) << cold.error->message;
@@ -106,20 +106,20 @@ TEST_P(StructuredOutputTest, TheSameSeedGivesTheSameReply) {
   EXPECT_EQ(harness_->ask(with(true)).choices, cold.choices) << "restored";
   std::vector<runtime::StreamReader<protocol::Event>> together;
   for (int i = 0; i < 4; ++i) together.push_back(harness_->engine().generate(with(i % 2 == 0)));
-  // And next to one without a constraint.
+  // Together with a reply without a constraint.
   protocol::GenerateRequest plain = request({}, 5);
   plain.max_tokens = 40;
   together.push_back(harness_->engine().generate(plain));
   for (int i = 0; i < 4; ++i)
     EXPECT_EQ(read_all(std::move(together[static_cast<std::size_t>(i)])).choices, cold.choices) << i;
-  const Reply beside = read_all(std::move(together.back()));
-  EXPECT_EQ(harness_->ask(plain).choices, beside.choices);
+  const Reply concurrent = read_all(std::move(together.back()));
+  EXPECT_EQ(harness_->ask(plain).choices, concurrent.choices);
 }
 
 TEST_P(StructuredOutputTest, SeveralChoicesEachHaveTheirOwn) {
-  protocol::GenerateRequest wish = request(schema(kPersonSchema), 9);
-  wish.n = 3;
-  const Reply reply = harness_->ask(wish);
+  protocol::GenerateRequest query = request(schema(kPersonSchema), 9);
+  query.n = 3;
+  const Reply reply = harness_->ask(query);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
   ASSERT_EQ(reply.choices.size(), 3U);
   for (const auto& choice : reply.choices) {
@@ -148,18 +148,18 @@ TEST_P(StructuredOutputTest, AForcedCallIsOfAnOfferedToolAndFits) {
   ASSERT_NE(chat, nullptr);
   for (const char* only : {"", "get_weather"}) {
     for (std::uint64_t seed = 1; seed <= kRepliesTried; ++seed) {
-      protocol::GenerateRequest wish = request({}, seed);
-      auto& prompt = std::get<ChatPrompt>(wish.prompt);
+      protocol::GenerateRequest query = request({}, seed);
+      auto& prompt = std::get<ChatPrompt>(query.prompt);
       prompt.tools = tools;
       const auto rendered = chat->render(prompt);
       ASSERT_TRUE(rendered.ok());
       const protocol::ToolChoice choice{
           .mode = *only == '\0' ? protocol::ToolChoice::Mode::kRequired : protocol::ToolChoice::Mode::kNamed,
           .name = only};
-      const auto parsing = protocol::prepare_chat(chat.get(), choice, *rendered, wish);
+      const auto parsing = protocol::prepare_chat(chat.get(), choice, *rendered, query);
       ASSERT_TRUE(parsing.ok()) << parsing.error().message;
       const std::string& opening = parsing->reply_opening;
-      const Reply reply = harness_->ask(wish);
+      const Reply reply = harness_->ask(query);
       ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
       const Json message = chat->message_of(prompt, reply.choices.at(0).text, *rendered + opening, "seed");
       const auto* calls = message.find_array("tool_calls");
@@ -189,17 +189,17 @@ TEST_P(StructuredOutputTest, AForcedTextFitsItsToolsGrammar) {
   const std::regex fits("\\*\\*\\* (Add|Delete): [a-z]{1,8}\\.py\n([+-][a-z\\\\\"<>]{0,12}\n){1,3}");
   const auto chat = harness_->engine().models().at(0).chat;
   for (std::uint64_t seed = 1; seed <= kRepliesTried; ++seed) {
-    protocol::GenerateRequest wish = request({}, seed);
-    auto& prompt = std::get<ChatPrompt>(wish.prompt);
+    protocol::GenerateRequest query = request({}, seed);
+    auto& prompt = std::get<ChatPrompt>(query.prompt);
     prompt.tools = tools;
     const auto rendered = chat->render(prompt);
     ASSERT_TRUE(rendered.ok());
     const auto opening = chat->call_opening("patch", *rendered);
     prompt.reply_opening = *opening;
-    wish.rules.constraint = {.kind = Constraint::Kind::kCalls,
-                             .calls = *protocol::forced_call(chat->reply_format(), tools, "patch", texts),
-                             .field = "tools"};
-    const Reply reply = harness_->ask(wish);
+    query.rules.constraint = {.kind = Constraint::Kind::kCalls,
+                              .calls = *protocol::forced_call(chat->reply_format(), tools, "patch", texts),
+                              .field = "tools"};
+    const Reply reply = harness_->ask(query);
     ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
     const Json message = chat->message_of(prompt, reply.choices.at(0).text, *rendered + *opening, "seed");
     const auto* calls = message.find_array("tool_calls");
@@ -229,13 +229,13 @@ TEST_P(StructuredOutputTest, AToolsGrammarThatCannotBeKeptIsRefused) {
 class ReasoningBudgetTest : public StructuredOutputTest {
  protected:
   static protocol::GenerateRequest thinking(std::optional<std::int32_t> budget, std::uint64_t seed = 1) {
-    protocol::GenerateRequest wish = request({}, seed);
-    std::get<ChatPrompt>(wish.prompt).template_extra["enable_thinking"] = true;
-    wish.sampling.temperature = 0.8;
-    wish.sampling.logprobs = 3;
-    wish.max_tokens = 300;
-    wish.rules.reasoning_budget = budget;
-    return wish;
+    protocol::GenerateRequest query = request({}, seed);
+    std::get<ChatPrompt>(query.prompt).template_extra["enable_thinking"] = true;
+    query.sampling.temperature = 0.8;
+    query.sampling.logprobs = 3;
+    query.max_tokens = 300;
+    query.rules.reasoning_budget = budget;
+    return query;
   }
 
   const models::Tokenizer& tokenizer() {
@@ -283,10 +283,10 @@ TEST_P(ReasoningBudgetTest, ReasoningIsClosedAndTheAnswerFollows) {
 }
 
 TEST_P(ReasoningBudgetTest, ABudgetGoesTogetherWithASchema) {
-  protocol::GenerateRequest wish = thinking(3);
-  wish.rules.constraint = schema(kPersonSchema);
-  wish.max_tokens = 400;
-  const Reply reply = harness_->ask(wish);
+  protocol::GenerateRequest query = thinking(3);
+  query.rules.constraint = schema(kPersonSchema);
+  query.max_tokens = 400;
+  const Reply reply = harness_->ask(query);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
   const Reply::Choice& choice = reply.choices.at(0);
   expect_closed(choice, 3);
@@ -300,19 +300,19 @@ TEST_P(ReasoningBudgetTest, AForcedCallBeginsBehindReasoning) {
   const Json tools = json(R"([{"type": "function", "function": {"name": "noop", "parameters":
     {"type": "object", "properties": {}, "additionalProperties": false}}}])");
   const auto chat = harness_->engine().models().at(0).chat;
-  protocol::GenerateRequest wish = thinking(std::nullopt);
-  auto& prompt = std::get<ChatPrompt>(wish.prompt);
+  protocol::GenerateRequest query = thinking(std::nullopt);
+  auto& prompt = std::get<ChatPrompt>(query.prompt);
   prompt.tools = tools;
   const auto rendered = chat->render(prompt);
   ASSERT_TRUE(rendered.ok());
   const auto opening = chat->call_opening("noop", *rendered);
   ASSERT_TRUE(opening.has_value());
   prompt.reply_opening = *opening;
-  wish.rules.constraint = {.kind = Constraint::Kind::kCalls,
-                           .calls = *protocol::forced_call(chat->reply_format(), tools, "noop"),
-                           .field = "tools"};
-  wish.sampling.logit_bias = {{*tokenizer().find("<think>"), 1000.0F}};
-  const Reply reply = harness_->ask(wish);
+  query.rules.constraint = {.kind = Constraint::Kind::kCalls,
+                            .calls = *protocol::forced_call(chat->reply_format(), tools, "noop"),
+                            .field = "tools"};
+  query.sampling.logit_bias = {{*tokenizer().find("<think>"), 1000.0F}};
+  const Reply reply = harness_->ask(query);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
   EXPECT_EQ(reply.choices.at(0).text.find("<think>"), std::string::npos) << reply.choices.at(0).text;
 }
@@ -322,51 +322,51 @@ TEST_P(StructuredOutputTest, ALimitEndsTheReplyInWholeJson) {
       R"({"type": "object", "properties": {"text": {"type": "string"}, "list": {"type": "array",
     "items": {"type": "string"}, "minItems": 1}}, "required": ["text", "list"], "additionalProperties": false})";
   for (std::uint32_t limit = 40; limit < 60; limit += 5) {
-    protocol::GenerateRequest wish = request(schema(kFree), limit);
-    wish.max_tokens = limit;
-    wish.cache.enabled = false;
-    const Reply cold = harness_->ask(wish);
+    protocol::GenerateRequest query = request(schema(kFree), limit);
+    query.max_tokens = limit;
+    query.cache.enabled = false;
+    const Reply cold = harness_->ask(query);
     ASSERT_FALSE(cold.error.has_value()) << cold.error->message;
     EXPECT_LE(cold.tokens().size(), limit);
     const auto parsed = Json::parse(content(cold.choices.at(0)));
     ASSERT_TRUE(parsed.ok()) << cold.choices.at(0).text;
     EXPECT_TRUE(protocol::validates(json(kFree), json(kFree), *parsed)) << cold.choices.at(0).text;
-    wish.cache.enabled = true;
-    EXPECT_EQ(harness_->ask(wish).choices, cold.choices);
-    EXPECT_EQ(harness_->ask(wish).choices, cold.choices) << "restored";
+    query.cache.enabled = true;
+    EXPECT_EQ(harness_->ask(query).choices, cold.choices);
+    EXPECT_EQ(harness_->ask(query).choices, cold.choices) << "restored";
   }
   expect_nothing_held(*harness_);
 }
 
 TEST_P(ReasoningBudgetTest, EveryChoiceHasItsOwn) {
-  protocol::GenerateRequest wish = thinking(5);
-  wish.n = 3;
-  wish.rules.min_tokens = 20;
-  wish.rules.stop = {"no such text"};
-  const Reply reply = harness_->ask(wish);
+  protocol::GenerateRequest query = thinking(5);
+  query.n = 3;
+  query.rules.min_tokens = 20;
+  query.rules.stop = {"no such text"};
+  const Reply reply = harness_->ask(query);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
   ASSERT_EQ(reply.choices.size(), 3U);
   for (const auto& choice : reply.choices) expect_closed(choice, 5);
 }
 
 TEST_P(ReasoningBudgetTest, RestoredAndBesideOthersTheReplyIsTheSame) {
-  protocol::GenerateRequest wish = thinking(6);
-  wish.cache.enabled = false;
-  const Reply cold = harness_->ask(wish);
-  wish.cache.enabled = true;
-  EXPECT_EQ(harness_->ask(wish).choices, cold.choices);
-  EXPECT_EQ(harness_->ask(wish).choices, cold.choices) << "restored";
+  protocol::GenerateRequest query = thinking(6);
+  query.cache.enabled = false;
+  const Reply cold = harness_->ask(query);
+  query.cache.enabled = true;
+  EXPECT_EQ(harness_->ask(query).choices, cold.choices);
+  EXPECT_EQ(harness_->ask(query).choices, cold.choices) << "restored";
   std::vector<runtime::StreamReader<protocol::Event>> together;
-  for (int i = 0; i < 3; ++i) together.push_back(harness_->engine().generate(wish));
+  for (int i = 0; i < 3; ++i) together.push_back(harness_->engine().generate(query));
   for (auto& events : together) EXPECT_EQ(read_all(std::move(events)).choices, cold.choices);
 }
 
 TEST_P(ReasoningBudgetTest, CountsWhatTheModelOpensItself) {
-  protocol::GenerateRequest wish = thinking(4);
-  std::get<ChatPrompt>(wish.prompt).template_extra["enable_thinking"] = false;
-  wish.sampling.logit_bias = {{*tokenizer().find("<think>"), 1000.0F}};
-  wish.max_tokens = 40;
-  const Reply reply = harness_->ask(wish);
+  protocol::GenerateRequest query = thinking(4);
+  std::get<ChatPrompt>(query.prompt).template_extra["enable_thinking"] = false;
+  query.sampling.logit_bias = {{*tokenizer().find("<think>"), 1000.0F}};
+  query.max_tokens = 40;
+  const Reply reply = harness_->ask(query);
   ASSERT_FALSE(reply.error.has_value()) << reply.error->message;
   const TokenList& tokens = reply.tokens();
   EXPECT_EQ(find(tokens, "<think>"), 0U);
@@ -380,10 +380,10 @@ TEST_P(ReasoningBudgetTest, TheClientEndsReasoningInFlight) {
   EngineOptions options = EngineHarness::defaults(GetParam(), "");
   options.models = {{.name = "m", .path = folder.path()}};
   EngineHarness harness(options);
-  protocol::GenerateRequest wish = thinking(std::nullopt);
-  wish.origin.reply_id = "r";
-  wish.origin.tenant = "t";
-  auto events = harness.engine().generate(wish);
+  protocol::GenerateRequest query = thinking(std::nullopt);
+  query.origin.reply_id = "r";
+  query.origin.tenant = "t";
+  auto events = harness.engine().generate(query);
   std::uint32_t before = 0;
   while (before < 5) {
     const auto event = events.next_blocking(runtime::deadline_after(60s));
@@ -398,10 +398,10 @@ TEST_P(ReasoningBudgetTest, TheClientEndsReasoningInFlight) {
   ASSERT_FALSE(rest.error.has_value()) << rest.error->message;
   EXPECT_NE(rest.choices.at(0).text.find("\n</think>\n\n"), std::string::npos) << rest.choices.at(0).text;
   EXPECT_EQ(rest.usage.reasoning_ended_by, protocol::ReasoningEnd::kClient);
-  EXPECT_EQ(before + rest.tokens().size(), *wish.max_tokens) << "the rest is the model's";
+  EXPECT_EQ(before + rest.tokens().size(), *query.max_tokens) << "the rest is the model's";
   EXPECT_FALSE(harness.engine().end_reasoning("r", "t")) << "it has ended";
   // Works before it has begun, too.
-  auto soon = harness.engine().generate(wish);
+  auto soon = harness.engine().generate(query);
   EXPECT_TRUE(harness.engine().end_reasoning("r", "t"));
   EXPECT_EQ(read_all(std::move(soon)).usage.reasoning_ended_by, protocol::ReasoningEnd::kClient);
   expect_nothing_held(harness);

@@ -1,4 +1,4 @@
-// What a registry asks of the tiers below, and for how long it waits.
+// TierClient: the states that it requests from lower tiers, and the bound on its waits.
 
 #include "actors/cache/tier_client.h"
 
@@ -26,19 +26,19 @@ TEST(TierClient, FetchesWhatSavesEnough) {
   const auto tier = system.spawn<EmptyTier>({});
   TierClient client(tier, 4, {});
   const SharedTokens prompt = share_tokens(TokenList(200, 1));
-  EXPECT_FALSE(client.wish("", prompt, UINT32_MAX, 0)) << "no model is loaded";
+  EXPECT_FALSE(client.request_for("", prompt, UINT32_MAX, 0)) << "no model is loaded";
   client.bind({.kind = {.page_tokens = 64}, .seconds_per_token = [] { return 0.5; }});
-  const auto wish = client.wish("n", prompt, UINT32_MAX, 100);
-  ASSERT_TRUE(wish);
-  EXPECT_EQ(wish->name_space, "n");
-  EXPECT_EQ(wish->more_than, 100U);
-  EXPECT_EQ(wish->at_most, 196U) << "one token is computed, and the grid is 4";
-  EXPECT_EQ(wish->seconds_per_token, 0.5);
-  EXPECT_TRUE(client.wish("", prompt, UINT32_MAX, 132));
-  EXPECT_FALSE(client.wish("", prompt, UINT32_MAX, 133));
-  EXPECT_FALSE(client.wish("", prompt, 63, 0)) << "no more may be restored";
-  EXPECT_FALSE(client.wish("", share_tokens({}), UINT32_MAX, 0));
-  EXPECT_FALSE(TierClient({}, 4, {}).wish("", prompt, UINT32_MAX, 0)) << "there is no tier";
+  const auto request = client.request_for("n", prompt, UINT32_MAX, 100);
+  ASSERT_TRUE(request);
+  EXPECT_EQ(request->name_space, "n");
+  EXPECT_EQ(request->more_than, 100U);
+  EXPECT_EQ(request->at_most, 196U) << "one token is computed, and the grid is 4";
+  EXPECT_EQ(request->seconds_per_token, 0.5);
+  EXPECT_TRUE(client.request_for("", prompt, UINT32_MAX, 132));
+  EXPECT_FALSE(client.request_for("", prompt, UINT32_MAX, 133));
+  EXPECT_FALSE(client.request_for("", prompt, 63, 0)) << "no more may be restored";
+  EXPECT_FALSE(client.request_for("", share_tokens({}), UINT32_MAX, 0));
+  EXPECT_FALSE(TierClient({}, 4, {}).request_for("", prompt, UINT32_MAX, 0)) << "there is no tier";
 }
 
 TEST(TierClient, WaitsAsLongAsComputingWouldTake) {

@@ -1,4 +1,4 @@
-// Whether a state is read or computed, by the speeds that are known.
+// The choice between reading a state and computing it, by the measured speeds.
 
 #include "actors/tiers/tier_figures.h"
 

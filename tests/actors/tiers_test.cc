@@ -91,9 +91,9 @@ TEST_P(TierTest, AnotherSecretOrTenantGetsNothing) {
 }
 
 TEST_P(TierTest, PagesInCommonAreKeptOnce) {
-  EngineOptions roomy = options();
-  roomy.registry.cache.max_entries = 1000;
-  EngineHarness engine(roomy);
+  EngineOptions ample = options();
+  ample.registry.cache.max_entries = 1000;
+  EngineHarness engine(ample);
   const auto bytes_of = [&](const TokenList& prompt) {
     const double before = engine.figure("tier_stored_bytes_total");
     compute(engine, prompt);

@@ -148,9 +148,9 @@ class WorkerParts {
     for (std::uint32_t i = 0; i < count; ++i) tokens[i] = static_cast<TokenId>(i % kVocab);
     return share_tokens(std::move(tokens));
   }
-  static protocol::SharedPlan plan(const std::vector<std::uint32_t>& places) {
+  static protocol::SharedPlan plan(const std::vector<std::uint32_t>& positions) {
     protocol::CheckpointPlan plan{.flight = 1, .request = 1};
-    for (const std::uint32_t at : places) plan.checkpoints.push_back({.at = at});
+    for (const std::uint32_t at : positions) plan.checkpoints.push_back({.at = at});
     return std::make_shared<const protocol::CheckpointPlan>(std::move(plan));
   }
   static std::uint64_t hash_of(std::uint32_t tokens) { return token_hash(*prompt(tokens)); }

@@ -66,7 +66,7 @@ TEST(SamplingParams, ReportsAllErrorsInOrder) {
   EXPECT_EQ(errors[2].field, "logprobs");
 }
 
-TEST(SamplingOverrides, TheClientComesBeforeTheModelAndTheModelBeforeTheDefaults) {
+TEST(SamplingOverrides, ClientOverridesModelAndModelOverridesDefaults) {
   SamplingOverrides client;
   client.temperature = 0.5;
   client.seed = 7;

@@ -109,7 +109,7 @@ TEST_P(CudaAttentionShapes, BitsDoNotDependOnOtherSequences) {
       << "twice the same";
 }
 
-TEST_F(CudaAttention, MoreRowsThanPartialResultsHaveRoomForAreDecodedInTurns) {
+TEST_F(CudaAttention, DecodesMoreRowsThanTheWorkspaceHolds) {
   constexpr int kSequences = 1100;
   const AttentionShape shape = shape_of(4, 2, 16, 8, false, false);
   Rig rig(shape, kSequences, 7);

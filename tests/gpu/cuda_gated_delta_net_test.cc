@@ -246,7 +246,7 @@ TEST_F(CudaGatedDeltaNet, PrefillAgreesWithTheCpu) {
   }
 }
 
-TEST_F(CudaGatedDeltaNet, PrefillKeepsItsAccuracyWhereKeysRepeatAndDecaysAreStrong) {
+TEST_F(CudaGatedDeltaNet, PrefillStaysAccurateForEqualKeysAndLargeDecay) {
   GatedDeltaNetLayer layer(random_, 2, 4, 64, 64);
   layer.decay = {100.0F, 1e-3F, 1e-3F, 2.0F};
   layer.dt_bias = {10.0F, -5.0F, -5.0F, 0.0F};

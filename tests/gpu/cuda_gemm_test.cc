@@ -167,7 +167,7 @@ TEST_F(CudaGemmTest, ADecodedRowHasTheSameBitsInEveryBatch) {
   }
 }
 
-TEST_F(CudaGemmTest, ProductsWithWhatStandsAroundThemHaveTheBitsOfTheirParts) {
+TEST_F(CudaGemmTest, FusedNormAndGateMatchSeparateKernels) {
   Random random(8);
   for (const auto& [half, k] : {std::pair{24, 72}, {512, 1024}, {3584, 1024}, {520, 2056}}) {
     const int n = 2 * half;

@@ -294,7 +294,7 @@ TEST_F(CudaKvSelection, WhatIsNotANumberStaysInItsHead) {
   EXPECT_EQ(spoilt.kept(1), naive_kept(lowest, static_cast<std::uint32_t>(one.tokens), one.budget));
 }
 
-TEST_F(CudaKvSelection, RowsAreGatheredAsTheyAreAndNothingElseIsTouched) {
+TEST_F(CudaKvSelection, GatherCopiesChosenRowsAndNothingElse) {
   for (const SelectionCase& one : selection_cases()) {
     MadePrompt made(one.shape, one.tokens, one.budget);
     score_entries(made.prompt(), made.space(), made.stream());

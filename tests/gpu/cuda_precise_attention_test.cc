@@ -116,7 +116,7 @@ TEST_P(CudaPreciseWindow, IsThatOfTheCpu) {
                   GetParam().kv == KvType::kF32 ? kUsualBound<float> : kRoundedKeys);
 }
 
-TEST_P(CudaPreciseWindow, BitsAndTheRingDependNeitherOnCutsNorOnThePhase) {
+TEST_P(CudaPreciseWindow, BitsAndRingDependOnNeitherSlicingNorPhase) {
   Rig<float> rig(GetParam(), 20, 35);
   const Sequence sequence = rig.sequence(500);
   const std::vector<float> whole = rig.prefill({{&sequence, 0, sequence.length}});

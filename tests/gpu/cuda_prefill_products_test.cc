@@ -85,7 +85,7 @@ TEST_F(CudaPrefillProducts, HalvesAreAddedToWhatIsThere) {
   }
 }
 
-TEST_F(CudaPrefillProducts, ARowOfHalvesHasTheSameBitsAmongEveryNumberOfRows) {
+TEST_F(CudaPrefillProducts, SplitKRowsDoNotDependOnTheNumberOfRows) {
   for (const WeightSizes& sizes : kHalved) {
     const DeviceBytes w = random_weight(sizes);
     const DeviceBytes x = upload(random_bf16(random_, elements_of(kMax, sizes.columns)));

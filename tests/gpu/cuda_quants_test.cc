@@ -225,7 +225,7 @@ TEST_P(CudaQuants, DecodedRowsHaveTheSameBitsHoweverManyThereAre) {
   }
 }
 
-TEST_P(CudaQuants, NormAndGateWithinAProductHaveTheBitsOfThoseApart) {
+TEST_P(CudaQuants, FusedNormAndGateMatchSeparateKernels) {
   constexpr int kColumns = 512;
   constexpr int kOutputs = 2 * 208;
   constexpr int kMax = 70;

@@ -82,7 +82,7 @@ TEST(PanelProduct, WritesItsRangeAlone) {
 
 // GEMMs with another kernel for few rows are bitwise identical to many rows, including denormals and
 // overflow.
-TEST(FastProducts, OfNumbersOfEveryMagnitudeDoNotDependOnTheBatch) {
+TEST(FastProducts, DoNotDependOnTheBatchAtAnyMagnitude) {
   Random random(3);
   const std::size_t outputs = 37;
   const std::size_t m = 35;

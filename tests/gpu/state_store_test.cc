@@ -56,7 +56,7 @@ TEST(StateStore, ASnapshotOfAPlaceThatIsYetToBePassed) {
 }
 
 // The system returns large blocks zeroed, so the store does not fill them; it zeroes returned ones.
-TEST(StateStore, LargeBlocksAreZerosWhenTheyAreNewAndWhenTheyWereUsed) {
+TEST(StateStore, NewAndReusedLargeBlocksAreZeroed) {
   constexpr StateSizes kLarge{.page_bytes = HostMemory::kMapped, .slot_bytes = 2 * HostMemory::kMapped};
   StateStore store(kLarge, {.pages = 4, .slots = 2});
   const auto is_clear = [](const std::byte* at, std::size_t bytes) {

@@ -77,7 +77,7 @@ TEST_P(CudaExactness, LongerOnesAtRandom) {
   for (const std::size_t length : {700, 1531, 2049, 3000}) test::restored_at_random(*rig_, length, 4);
 }
 
-TEST_P(CudaExactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
+TEST_P(CudaExactness, ExportedStatesMatchSlicesThatEndThere) {
   if (!rig_->model().rules().exports_slots) {  // its slices must end where states are wanted
     EXPECT_TRUE(GetParam().starts_with("recurrent_gemma"))
         << GetParam() << ": only windows of attention do so";

@@ -108,7 +108,7 @@ TEST_P(Exactness, EveryCutSlicedAndRestored) {
   test::slices_and_restores_at(cold_, {5, 64, 130});
 }
 
-TEST_P(Exactness, StatesInsideASliceAreThoseOfSlicesThatEndThere) {
+TEST_P(Exactness, ExportedStatesMatchSlicesThatEndThere) {
   if (runs_.model().rules().exports_slots) return states_inside_a_slice(cold_);
   EXPECT_EQ(GetParam().row.sample, "recurrent_gemma") << "has its slices end where states are wanted";
 }

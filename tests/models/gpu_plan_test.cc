@@ -109,7 +109,7 @@ TEST(GpuPlan, ExpertsOnTheHostTakeItsMemory) {
   EXPECT_THROW(plan_gpu(files, {}, 12 * kGiB, static_cast<std::uint32_t>(layers) + 1), SettingError);
 }
 
-TEST(GpuPlan, NamesHowManyLayersExpertsOnTheHostWouldMakeItFit) {
+TEST(GpuPlan, NamesTheLayersWhoseExpertsMustBeOnTheHost) {
   GpuPlan plan;
   plan.memory = 12 * kGiB;
   plan.arena = 10 * kGiB;

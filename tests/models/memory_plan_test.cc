@@ -41,7 +41,7 @@ TEST_F(MemoryPlanTest, StateIsWhatTheLoadedModelDeclares) {
   }
 }
 
-TEST(MemoryPlanSamples, StateOfEveryFamilyIsWhatTheLoadedModelDeclares) {
+TEST(MemoryPlanSamples, PlannedStateMatchesLoadedModelInEveryFamily) {
   for (const test::FamilySample& row : test::family_samples()) {
     const std::filesystem::path file = test::sample_checkpoint(row);
     gpu::Threads threads(1);

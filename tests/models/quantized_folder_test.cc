@@ -352,7 +352,7 @@ TEST(QuantizedFolder, RefusesByNameWhatIsNotThere) {
   }
 }
 
-TEST(QuantizedFolder, ColumnsInAnotherOrderAreGivenOnlyToWhomCanDoWithThem) {
+TEST(QuantizedFolder, ReorderedColumnGroupsAreRefused) {
   const std::vector<Scheme> all = schemes();
   const auto scheme =
       std::find_if(all.begin(), all.end(), [](const Scheme& s) { return s.name == "actorder"; });

@@ -143,7 +143,7 @@ TEST(SystemMessages, MoveAfterTheResultsOfACall) {
       << "as the user's own message it would strip the reasoning before it";
 }
 
-TEST(SystemMessages, LeadingOnesMergeIfOnlyOneIsShown) {
+TEST(SystemMessages, LeadingSystemMessagesAreJoinedForTheTemplate) {
   constexpr const char* kFirst = R"([{"role":"developer","content":"s"},{"role":"system","content":"t"},
       {"role":"user","content":"a"}])";
   EXPECT_EQ(shown(kStrict, kFirst), "<s>s\n\nt</s><u>a</u>");

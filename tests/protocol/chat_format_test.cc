@@ -64,7 +64,7 @@ TEST(ChatFormat, RenderEndsWithTheReplysOpening) {
             "<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n<think>\nSo");
 }
 
-TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
+TEST(ChatFormat, ReasoningOptionsAreReadAndRefusalClosesIt) {
   const auto asks = [](const char* extra) {
     ChatPrompt prompt = chat_prompt({message("user", "hi")});
     prompt.template_extra = *Json::parse(extra);
@@ -80,7 +80,7 @@ TEST(ChatFormat, ReasoningIsAskedForByNameAndClosedWhereItIsRefused) {
   EXPECT_TRUE(format()->render(closed)->ends_with("<think>\n</think>"));  // the template always opens it
 }
 
-TEST(ChatFormat, ContentAndArgumentsTakeTheFormThatTemplatesExpect) {
+TEST(ChatFormat, ContentAndArgumentsAreConvertedForTemplates) {
   auto messages =
       Json::parse(R"([{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]},
       {"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f","arguments":"{\"city\":\"Rome\"}"}}]}])");
@@ -135,7 +135,7 @@ TEST(ChatFormat, RepliesAreReadByTheMarksOfTheTemplate) {
   EXPECT_EQ(*said.find_array("tool_calls")->front().find_string("id"), "call_seed_0");
 }
 
-TEST(ChatFormat, ForcedCallFollowsOpenedThinking) {
+TEST(ChatFormat, ForcedCallClosesReasoningOpenedByThePrompt) {
   const ChatFormatPtr known = format();
   EXPECT_EQ(known->call_opening("f", "<|im_start|>assistant\n<think>\n"),
             "\n</think>\n\n<tool_call>\n{\"name\": \"f\", \"arguments\":");

@@ -148,7 +148,7 @@ TEST(HttpSenders, HalfOfTheBytesAreForOthers) {
   EXPECT_EQ(watcher.post("/v1/completions", R"({"prompt":"x"})").status, 200);
 }
 
-TEST(HttpSenders, SlowBodyIsAnsweredWhileSeatsAreFree) {
+TEST(HttpSenders, SlowBodyIsAnsweredWhileConnectionsAreFree) {
   HttpOptions options;
   options.connections = 8;
   Served served(options);

@@ -45,7 +45,7 @@ TEST(HttpConnections, AClientThatFloodsCountsAsGone) {
   EXPECT_TRUE(eventually([&] { return served.service.left() == 1; }));
 }
 
-TEST(HttpConnections, WhatIsSentBeyondTheLimitIsNotAnsweredButTheAnswerInHandIs) {
+TEST(HttpConnections, ExcessPipeliningClosesAfterTheCurrentAnswer) {
   HttpOptions options;
   options.header_bytes = 2048;
   options.pipelined_bytes = 2048;

@@ -99,7 +99,7 @@ std::size_t count_of(std::string_view text, std::string_view what) {
   return count;
 }
 
-TEST(HttpFraming, AmbiguousRequestEndsTheConnection) {
+TEST(HttpFraming, AmbiguousRequestsAreRefusedAndEndConnection) {
   Served served;
   for (const Attack& attack : kAttacks) {
     for (const std::size_t piece : {std::size_t{1} << 20, std::size_t{5}}) {

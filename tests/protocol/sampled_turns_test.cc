@@ -201,7 +201,7 @@ TEST(SampledTurns, TurnsWithoutCallsAreFoundByTheirSignature) {
   EXPECT_NE(talk.show().text.find("Forged.\n</think>"), std::string::npos) << "is shown as it came";
 }
 
-TEST(SampledTurns, ATemplateThatShowsNoCallsShowsThoseThatWereSampled) {
+TEST(SampledTurns, SampledCallsAreShownByTemplatesWithoutCalls) {
   Conversation talk{.format = format_of(R"({%- for m in messages -%}<|im_start|>{{ m.role }}
 {{ m.content }}<|im_end|>
 {% endfor -%}{% if add_generation_prompt %}<|im_start|>assistant

@@ -14,7 +14,7 @@ NamedSnapshot snapshot(const std::string& name, std::int64_t expires = 100) {
   return {.name = name, .model = "m", .beginning = Json{{"prompt", "Once"}}, .tokens = 3, .expires = expires};
 }
 
-TEST(NamedSnapshots, NamesBelongToATenantAndASaltAndLiveForTheirTime) {
+TEST(NamedSnapshots, NamesBelongToTenantAndSaltAndExpire) {
   NamedSnapshots names;
   ASSERT_FALSE(names.put({"a"}, snapshot("one"), 0));
   ASSERT_FALSE(names.put({"a"}, snapshot("two", 50), 0));
@@ -144,7 +144,7 @@ HttpOptions two_tenants() {
   return options;
 }
 
-TEST_F(SnapshotApiTest, AConversationIsNamedListedGoneOnFromAndDropped) {
+TEST_F(SnapshotApiTest, ConversationIsNamedListedContinuedAndDropped) {
   const ClientResponse named = post("/v1/snapshots", R"({"name":"base","ttl":60,)"
                                                      R"("messages":[{"role":"user","content":"Hello"}]})");
   ASSERT_EQ(named.status, 200) << named.body;

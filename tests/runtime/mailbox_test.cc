@@ -18,7 +18,7 @@ struct Item {
 struct Seen {
   using Reply = std::vector<int>;
 };
-/// Seen as a negative number.
+/// Recorded as a negative number.
 struct GiveBack {
   static constexpr bool kReleases = true;
   using Reply = int;

@@ -38,7 +38,7 @@ class Idler : public Actor {
   int touched_ = 0;
 };
 
-TEST(Memory, AnIdleActorCostsUnderTwoKilobytesBeforeAndAfterTraffic) {
+TEST(Memory, MemoryPerActorIsBoundedBeforeAndAfterTraffic) {
   if (kSanitized) REPRISE_SKIP_WITHOUT("unsanitized", "sanitizers change what memory costs");
   constexpr std::size_t kActors = 100'000;  // a million of these must fit in 4 GiB
   System system({.workers = 2});

@@ -145,7 +145,7 @@ TEST(Order, EveryMessageArrivesOnceAndInItsSendersOrder) {
   for (std::thread& thread : loop_threads) thread.join();
 }
 
-// Wake-ups: repeatedly sends one message to an executor that has just gone to sleep.
+// Wake-ups: repeatedly sends one message to an executor that has just begun to sleep.
 
 struct Ping {
   using Reply = int;

@@ -236,7 +236,7 @@ TEST(Supervision, AnEscalationWithoutParentReachesTheSystem) {
   EXPECT_EQ(failures, 1);
 }
 
-TEST(Supervision, AConstructorThatFailsOnRestartCountsAsAFailure) {
+TEST(Supervision, ConstructorThrowingOnRestartCountsAsFailure) {
   class OnceOnly : public Actor {
    public:
     using Accepts = Messages<Fail>;

@@ -1,4 +1,4 @@
-// Traces of actors, checked by a recorder behind the tracing façade.
+// Traces of actors, recorded by traces::Recorder.
 
 #include "traces/trace.h"
 

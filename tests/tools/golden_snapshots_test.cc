@@ -193,7 +193,7 @@ TEST_F(GoldenSnapshots, OfTodayAreListedAndVerified) {
   expect_golden("export", "export.secret", kGoldenExport);
 }
 
-TEST_F(GoldenSnapshots, OfTodayAreUsedByTheirBuildAndANamedMissToAnother) {
+TEST_F(GoldenSnapshots, CurrentOnesAreFoundOnlyByTheirBuild) {
   Tier tier(copy_of(kToday));
   const protocol::Fetched missed = tier.fetch(of_another_build());
   EXPECT_FALSE(missed.state);
@@ -375,7 +375,7 @@ class GoldenDump : public GoldenSnapshots {
   }
 };
 
-TEST_F(GoldenDump, OfTodayHasTheRecordsOfTheFolderUnderTodaysKeys) {
+TEST_F(GoldenDump, CurrentDumpMatchesTheFoldersRecords) {
   const test::RedisServer golden(with_dump(kToday));
   const SnapshotFolder folder(golden_folder(kToday) / "folder");
   RedisStore store(settings_for(golden), std::make_shared<StoreBreaker>());

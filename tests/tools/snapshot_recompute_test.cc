@@ -33,7 +33,7 @@ class SnapshotRecomputeTest : public testing::TestWithParam<const char*> {
   const std::string folder_ = dir_.path();
 };
 
-TEST_P(SnapshotRecomputeTest, WhatAnEngineWroteIsWhatAColdRunGivesAndAChangedBitIsFound) {
+TEST_P(SnapshotRecomputeTest, StatesMatchAColdRunAndFlippedBitsAreFound) {
   EngineFlags flags;
   flags.model = actors::model_path(GetParam());
   flags.device = "cpu";

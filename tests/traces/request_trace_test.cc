@@ -12,7 +12,7 @@
 namespace reprise::traces {
 namespace {
 
-TEST(RequestTrace, KeepsItsMarksInOrderWhetherAnybodyRecordsOrNot) {
+TEST(RequestTrace, KeepsMarksInOrderWithoutARecorder) {
   const RequestTrace trace("req-1", "accepted");
   trace.mark("restored", {{"tokens", 128}, {"origin", std::string_view("turn_end")}});
   trace.end("sent");

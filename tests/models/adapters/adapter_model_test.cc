@@ -230,7 +230,7 @@ TEST(AdapterModel, ATiedHeadIsChangedWithoutTheEmbedding) {
   }
 }
 
-TEST(AdapterModel, MatricesThatAdaptersCannotChangeAreRefusedByName) {
+TEST(AdapterModel, UnsupportedMatricesAreRefusedByName) {
   const Files files("qwen3_5_moe_text");
   TinyAdapter adapter(files.model, {"q_proj"}, 2, 2, 1);
   const auto change = [&](const std::string& name) {

@@ -350,7 +350,7 @@ TEST_F(DescribedLayers, EveryCutIsRestoredToTheBit) {
   }
 }
 
-TEST_F(DescribedLayers, PiecesOfStackedAndFusedTensorsAreFoundInBothFormats) {
+TEST_F(DescribedLayers, StackedAndFusedTensorsAreSplitInBothFormats) {
   const ModelFiles hf = open_hf();
   const ModelFiles gguf = open_gguf();
   EXPECT_EQ(hf.names(), gguf.names());

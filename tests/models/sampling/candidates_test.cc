@@ -26,7 +26,7 @@ Candidates of(std::initializer_list<double> weights) {
   return candidates;
 }
 
-TEST(Candidates, TypicalKeepsWhatIsNearestToTheExpectedSurprise) {
+TEST(Candidates, TypicalKeepsTokensNearestToTheEntropy) {
   // Entropy 1.30 nats. Surprisals 0.69, 1.39, 2.08 and twice 2.77: the second is nearest, then the first.
   Candidates one = of({0.5, 0.25, 0.125, 0.0625, 0.0625});
   keep_typical(one, 0.2);

@@ -45,7 +45,7 @@ TEST(Bias, MinusInfinityBans) {
   EXPECT_EQ(greedy({kInfinity, 4, 3}, {.logit_bias = {{0, -kInfinity}}}), 1);
 }
 
-TEST(Penalties, RepetitionDividesOrMultipliesPromptAndOutputOnce) {
+TEST(Penalties, RepetitionAppliesOncePerTokenOfPromptOrReply) {
   const Sampler sampler = after({.repetition_penalty = 2}, {1, 1, 1}, {2, 2});
   EXPECT_EQ(adjusted(sampler, 0, 3), 3);
   EXPECT_EQ(adjusted(sampler, 1, 3), 1.5f);

@@ -297,7 +297,7 @@ TEST(Unigram, IsReadFromTokenizerJson) {
 }
 
 // In SentencePiece's files, user-defined tokens get a computed score instead of the file's.
-TEST(Unigram, UserTokensHaveTheirOwnScoreInSentencePieceFiles) {
+TEST(Unigram, UserTokensGetComputedScoresInSentencePiece) {
   SentencePieceWriter file;
   file.piece("<unk>", 0, test::kUnknownPiece)
       .piece("a", -1)

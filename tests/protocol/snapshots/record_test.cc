@@ -126,7 +126,7 @@ TEST(SnapshotRecord, ForeignFilesAndOtherVersionsAreToldApart) {
   EXPECT_EQ(refusal_of_chunk(snapshot, 0, in_another_form), "version");
 }
 
-TEST(SnapshotRecord, ContentsOfAnotherSizeAreRefusedBeforeTheyAreRead) {
+TEST(SnapshotRecord, ContentsOfWrongSizeAreRefusedBeforeReading) {
   const SealedSnapshot snapshot;
   const Bytes larger(1000, std::byte{1});
   EXPECT_EQ(refusal_of_chunk(
@@ -214,7 +214,7 @@ TEST(SnapshotManifest, LargeSlotIsInPiecesAfterThePages) {
   EXPECT_EQ(manifest.first_of_slot(), 2U);
 }
 
-TEST(SnapshotNames, BeginningsInCommonHavePagesInCommonAndNothingElse) {
+TEST(SnapshotNames, CommonPrefixesShareOnlyTheirPages) {
   const StateKind kind = SealedSnapshot::kind_of_tests();
   const NamespaceKeys keys = keys_of(kTestMaster, kind.model, "a");
   TokenList tokens(200, 5), other = tokens;

@@ -232,7 +232,7 @@ TEST_F(RedisStoreTest, FindsARestartedServer) {
 
 class RedisMannersTest : public testing::TestWithParam<FakeRedis::Manner> {};
 
-TEST_P(RedisMannersTest, AServerThatMisbehavesIsGivenUpInTimeAndLeftAlone) {
+TEST_P(RedisMannersTest, MisbehavingServerOpensTheBreakerInTime) {
   const FakeRedis server(GetParam());
   const auto breaker = std::make_shared<StoreBreaker>();
   RedisSettings settings = settings_for(server.port());

@@ -113,7 +113,7 @@ std::vector<std::string> names(const std::vector<FolderFile>& files) {
   return names;
 }
 
-TEST_F(SnapshotFolderTest, ACollectedManifestTakesTheChunksThatAreItsAlone) {
+TEST_F(SnapshotFolderTest, CollectionRemovesChunksNoOtherManifestUses) {
   const SealedSnapshot old, recent("tenant", 3), other("tenant", 50);
   store(old);
   store(other);
