@@ -157,7 +157,7 @@ void ModelSupervisor::begin_load(Managed& managed, ModelSpec spec) {
 
 Task<void> ModelSupervisor::load(std::string name) {
   Managed& managed = models_.at(name);  // stays valid: unloading waits for the load
-  Error error;
+  Error error{};
   try {
     Task<Error> bringing = bring(managed);
     error = co_await bringing;
@@ -597,7 +597,7 @@ void ModelSupervisor::on(protocol::ArchFailed failed) {
 
 Task<void> ModelSupervisor::reload(std::string name, std::string why) {
   Managed& managed = models_.at(name);
-  Error error;
+  Error error{};
   try {
     Task<Error> reloading = reload_within_limits(managed, why);
     error = co_await reloading;

@@ -49,7 +49,7 @@ enum class ErrorKind : std::uint8_t {
 };
 
 struct Error {
-  ErrorKind kind = ErrorKind::kInternal;
+  ErrorKind kind;
   std::string message{};  // may quote client input, even invalid UTF-8
   std::string param{};    // request member as the client spells it, e.g. "messages[2].role"; may be empty
   std::optional<std::chrono::seconds> retry_after{};  // none: the kind's

@@ -313,7 +313,7 @@ struct Done {
   Usage usage;
 };
 struct Failed {
-  ServiceError error;
+  ServiceError error{};
 };
 
 using Event = std::variant<Admitted, Started, Delta, Finished, Done, Failed, Progress, Embedded>;

@@ -110,6 +110,7 @@ ExecutorPtr choose_executor(SystemCore& core, const Placement& placement) {
       REPRISE_CHECK(Executor::current() != nullptr, "Placement::near() outside an actor's turn");
       return ExecutorPtr(Executor::current());
     case Placement::Kind::kOwnThread:
+      if (!core.own_threads()) return ExecutorPtr(&core.choose_worker());
       return ExecutorPtr::adopt(new ThreadExecutor(core.shared_from_this(), ThreadExecutor::Kind::kOwn));
   }
   REPRISE_CHECK(false, "an unknown placement");

@@ -95,8 +95,8 @@ struct Executor::PeerQueue {
   Inbox::Producer outlet;
 };
 
-Executor::Executor(std::shared_ptr<SystemCore> core)
-    : core_(std::move(core)), index_(indices().take()), timers_(Clock::now()) {}
+Executor::Executor(std::shared_ptr<SystemCore> core, Transport transport)
+    : core_(std::move(core)), index_(indices().take()), transport_(transport), timers_(Clock::now()) {}
 
 Executor::~Executor() {
   bounce_inbox();
@@ -115,9 +115,10 @@ Executor::Presence::~Presence() {
 
 void Executor::post(Node* node) {
   Executor* here = current();
-  if (here == this) return node->target->accept(node);
+  if (here == this && transport_ == Transport::kInbox) return node->target->accept(node);
   node->target->add_ref();  // released after the transit
   node->holds_target = 1;
+  if (transport_ == Transport::kOwn) return transport(node);
   if (here != nullptr) {
     here->outlet_to(*this).push(node);
     ring();
@@ -139,6 +140,7 @@ void Executor::ring() {
 }
 
 Executor::Sleep Executor::announce_sleep() {
+  if (void (*const pause)() = before_sleep.load(std::memory_order_relaxed)) pause();
   // release: the thread that wakes this executor continues from its current state.
   doorbell_.store(Doorbell::kAsleep, std::memory_order_release);
   std::atomic_thread_fence(std::memory_order_seq_cst);
@@ -172,13 +174,25 @@ void Executor::close() {
 void Executor::bounce_inbox() {
   std::array<Node*, kInboxBatch> nodes;
   while (const std::size_t count = inbox_.pop_unordered(nodes.data(), nodes.size())) {
-    for (std::size_t i = 0; i < count; ++i) {
-      Node* node = nodes[i];
-      const CellPtr target(node->target);
-      if (std::exchange(node->holds_target, 0) != 0) target->release();
-      node->ops->bounce(node, ErrorCode::kStopped);
-    }
+    for (std::size_t i = 0; i < count; ++i) bounce(nodes[i]);
   }
+}
+
+void Executor::bounce(Node* node) {
+  const CellPtr target(node->target);
+  if (std::exchange(node->holds_target, 0) != 0) target->release();
+  node->ops->bounce(node, ErrorCode::kStopped);
+}
+
+void Executor::deliver(Node* node) {
+  Cell* target = node->target;
+  const bool held = std::exchange(node->holds_target, 0) != 0;
+  target->accept(node);
+  if (held) target->release();
+}
+
+void Executor::transport(Node*) {
+  REPRISE_CHECK(false, "an executor has no transport of its own");
 }
 
 Inbox::Producer& Executor::outlet_to(Executor& target) {
@@ -238,13 +252,7 @@ void Executor::count_handlers(int change) {
 bool Executor::take_in() {
   std::array<Node*, kInboxBatch> nodes;
   const std::size_t count = inbox_.pop(nodes.data(), nodes.size());
-  for (std::size_t i = 0; i < count; ++i) {
-    Node* node = nodes[i];
-    Cell* target = node->target;
-    const bool held = std::exchange(node->holds_target, 0) != 0;
-    target->accept(node);
-    if (held) target->release();
-  }
+  for (std::size_t i = 0; i < count; ++i) deliver(nodes[i]);
   return count != 0;
 }
 
@@ -257,7 +265,7 @@ void Executor::run_ready() {
     ready_count_.store(ready_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
     running_actor_.store(cell.id(), std::memory_order_relaxed);
     running_since_.store(begin, std::memory_order_relaxed);
-    const bool stopped = cell.run();
+    const bool stopped = cell.run(Cell::kQuantum);
     const std::uint64_t end = ticks();
     cell.busy_ticks_.store(cell.busy_ticks() + (end - begin), std::memory_order_relaxed);
     begin = end;
@@ -266,9 +274,30 @@ void Executor::run_ready() {
   running_actor_.store(0, std::memory_order_relaxed);
 }
 
+const Cell& Executor::ready_at(std::uint32_t position) const {
+  const Cell* cell = first_ready_;
+  for (; position != 0; --position) cell = cell->next_ready_;
+  return *cell;
+}
+
+Cell& Executor::take_ready(std::uint32_t position) {
+  Cell* before = nullptr;
+  Cell* cell = first_ready_;
+  for (; position != 0; --position) before = std::exchange(cell, cell->next_ready_);
+  (before == nullptr ? first_ready_ : before->next_ready_) = cell->next_ready_;
+  if (last_ready_ == cell) last_ready_ = before;
+  ready_count_.store(ready_count_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed);
+  return *cell;
+}
+
+void Executor::run_turn_of(std::uint32_t position) {
+  Cell& cell = take_ready(position);
+  if (cell.run(1)) cell.release();
+}
+
 bool Executor::run_round() {
   const bool arrived = take_in();
-  if (!timers_.empty()) timers_.advance(Clock::now());
+  fire_timers();
   if (first_ready_ == nullptr) return arrived;
   // seq_cst, with activity(): two equal readings mean that no round ran in between.
   activity_.store(activity_.load(std::memory_order_relaxed) + 1, std::memory_order_seq_cst);

@@ -1,8 +1,8 @@
 #pragma once
 // An executor: runs the turns of a set of actors, one turn at a time.
 //
-// This base class of the three kinds (a pool worker or an actor's own thread, runtime/detail/thread_executor.h; a host's
-// io_context, runtime/interop/asio_executor.h) has the inbox, the queue of ready actors, the timers, and run_round().
+// This base class of the four kinds (a pool worker or an actor's own thread, runtime/detail/thread_executor.h; a host's
+// io_context, runtime/interop/asio_executor.h; a simulation, runtime/testing/simulator.cc) has the inbox, the queue of ready actors, the timers, and run_round().
 //
 // Why no wake-up is lost: an executor with nothing to do announces sleep and then checks its inbox again; a sender
 // pushes its node and then checks for sleep:
@@ -85,7 +85,10 @@ class Inbox::Producer {
 
 class Executor {
  public:
-  explicit Executor(std::shared_ptr<SystemCore> core);
+  /// How nodes reach the actors of an executor; kOwn: post() calls transport() for each.
+  enum class Transport : std::uint8_t { kInbox, kOwn };
+
+  explicit Executor(std::shared_ptr<SystemCore> core, Transport transport = Transport::kInbox);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;
 
@@ -108,6 +111,10 @@ class Executor {
   /// Registers a new actor; returns false if the executor has closed.
   bool enter(Cell& cell);
 
+  /// For tests: called before each announcement of sleep, by the thread that makes it; null: nothing. Relaxed:
+  /// set while no executor runs that the test looks at.
+  static inline std::atomic<void (*)()> before_sleep{nullptr};
+
   /// Calls `visit`, which must be brief, for each actor of this executor while holding register_mutex_.
   void for_each_resident(const std::function<void(Cell&)>& visit);
   std::size_t population() const { return population_.load(std::memory_order_relaxed); }
@@ -115,7 +122,7 @@ class Executor {
 
   /// True if asleep with an empty inbox. If two checks find all executors idle and activity() unchanged, all were
   /// idle at one moment.
-  bool idle() const;
+  virtual bool idle() const;
   std::uint64_t activity() const { return activity_.load(std::memory_order_seq_cst); }
   std::uint32_t suspended_handlers() const { return handlers_.load(std::memory_order_relaxed); }
 
@@ -155,6 +162,11 @@ class Executor {
   /// Makes the executor run again. Called by the thread that ended an announced sleep.
   virtual void wake() = 0;
 
+  /// With Transport::kOwn: takes a node that owns a reference to its target, to deliver() or bounce() it later.
+  virtual void transport(Node* node);
+  static void deliver(Node* node);
+  static void bounce(Node* node);
+
   /// Makes this executor current() for its lifetime.
   class Presence {
    public:
@@ -174,6 +186,16 @@ class Executor {
   /// Withdraws the announcement. Returns false if a sender did so already and calls wake().
   bool cancel_sleep();
 
+  /// Runs one turn of the ready actor at `position` of the queue, which must be below ready_actors(). Requires a
+  /// Presence.
+  void run_turn_of(std::uint32_t position);
+  /// The actor at `position` of the queue of ready actors.
+  const Cell& ready_at(std::uint32_t position) const;
+  /// Requires a Presence.
+  void fire_timers() {
+    if (!timers_.empty()) timers_.advance(Clock::now());
+  }
+
   bool inbox_empty() const { return inbox_.empty(); }
   TimePoint next_timer() const { return timers_.next_wake(); }
 
@@ -192,11 +214,13 @@ class Executor {
   void ring();
   void bounce_inbox();
   Inbox::Producer& outlet_to(Executor& target);
+  Cell& take_ready(std::uint32_t position);
 
   struct PeerQueue;  // an Producer and its target
 
   const std::shared_ptr<SystemCore> core_;
   const std::uint32_t index_;  // small and dense within the process; reused after the executor ends
+  const Transport transport_;
   Inbox inbox_;
 
   // Ordered by the fences (see above), hence relaxed, except for the compare-and-swap that selects the waker.

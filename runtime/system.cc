@@ -35,7 +35,14 @@ ActorInfo describe(Cell& cell, Executor& executor) {
           .running_ns = runs ? ticks_to_ns(now - running.since) : 0};
 }
 
+std::shared_ptr<SystemCore> make_core(FailureHooks hooks) {
+  if (!hooks.on_failure) hooks.on_failure = print_failure;
+  if (!hooks.on_escalation) hooks.on_escalation = print_escalation;
+  return std::make_shared<SystemCore>(std::move(hooks));
+}
+
 void nap() {
+  if (Clock::virtual_time() != nullptr) return;  // time passes in Executor::help()
   std::this_thread::sleep_for(std::chrono::microseconds(200));
 }
 
@@ -57,10 +64,7 @@ const char* to_string(Cell::Life life) {
   return "unknown";
 }
 
-System::System(SystemOptions options) {
-  if (!options.hooks.on_failure) options.hooks.on_failure = print_failure;
-  if (!options.hooks.on_escalation) options.hooks.on_escalation = print_escalation;
-  core_ = std::make_shared<SystemCore>(std::move(options.hooks));
+System::System(SystemOptions options) : core_(make_core(std::move(options.hooks))) {
   workers_ = options.workers != 0 ? options.workers : available_processors();
   std::vector<ExecutorPtr> pool;
   for (unsigned i = 0; i < workers_; ++i) {
@@ -70,6 +74,13 @@ System::System(SystemOptions options) {
     worker->start(options.thread_name + "/" + std::to_string(i));
   }
   core_->set_pool(std::move(pool));
+}
+
+System::System(FailureHooks hooks, const MakeExecutor& make)
+    : core_(make_core(std::move(hooks))), workers_(1) {
+  const ExecutorPtr only = make(core_);
+  core_->add_executor(only);
+  core_->set_pool({only}, /*own_threads=*/false);
 }
 
 System::~System() {

@@ -17,6 +17,7 @@
 // Threading: any thread that does not run actors.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -85,6 +86,12 @@ class System {
   const std::shared_ptr<SystemCore>& core() const { return core_; }
 
  private:
+  friend class Simulator;
+  using MakeExecutor = std::function<ExecutorPtr(const std::shared_ptr<SystemCore>&)>;
+
+  /// A system without threads: all actors run on the one executor that `make` returns.
+  System(FailureHooks hooks, const MakeExecutor& make);
+
   void refuse_while_stopping() const;
   bool drain(TimePoint deadline);
   bool stop_actors(TimePoint deadline);

@@ -86,7 +86,7 @@ HostTier::HostTier(HostTierSettings settings, std::shared_ptr<TierFigures> figur
     : settings_(std::move(settings)),
       figures_(std::move(figures)),
       master_(key_of_this_process()),
-      loading_(std::make_shared<BoundedCount>(static_cast<std::uint32_t>(settings_.loading_bytes >> 20))) {}
+      loading_(settings_.loading_bytes) {}
 
 void HostTier::on_start() {
   TierFigures::set(figures_->budget_bytes, settings_.max_bytes);
@@ -123,7 +123,7 @@ Fetched HostTier::on(protocol::FetchState job) {
   const traces::Zone zone(kSite);
   TierFigures::add(figures_->fetches);
   Fetched fetched{.tier = protocol::Tier::kHost};
-  for (int tries = 0; tries < kHostTries; ++tries) {
+  for (int tries = 0; tries < kHostTries;) {
     const Space* space = find_space(job.kind, job.name_space);
     if (space == nullptr) return fetched;
     const PrefixNames names(space->keys, job.kind, *job.prompt);
@@ -135,13 +135,20 @@ Fetched HostTier::on(protocol::FetchState job) {
       fetched.reason = MissReason::kSlowerThanComputing;
       return fetched;
     }
-    std::shared_ptr<void> counted = loading_->take(static_cast<std::uint32_t>((match->bytes >> 20) + 1));
+    std::shared_ptr<void> counted = loading_.take(match->bytes);
+    const auto began = std::chrono::steady_clock::now();
+    try {
+      if (counted) fetched.state = assemble(job, *match, counted);
+    } catch (const std::bad_alloc&) {
+      counted = nullptr;
+    }
     if (!counted) {
       fetched.reason = MissReason::kNoMemory;
-      return fetched;
+      job.at_most = LoadingBytes::shorter(match->at);
+      if (job.at_most <= job.more_than) return fetched;
+      continue;
     }
-    const auto began = std::chrono::steady_clock::now();
-    fetched.state = assemble(job, *match, std::move(counted));
+    ++tries;
     if (!fetched.state) {
       fetched.reason = MissReason::kCorrupt;
       TierFigures::add(figures_->refused[static_cast<std::size_t>(protocol::snapshots::Refusal::kContents)]);

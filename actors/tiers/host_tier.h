@@ -27,7 +27,6 @@
 #include "actors/tiers/snapshot_source.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
-#include "base/bounded_count.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
 
@@ -109,8 +108,8 @@ class HostTier : public runtime::Actor {
 
   const HostTierSettings settings_;
   const std::shared_ptr<TierFigures> figures_;
-  const protocol::snapshots::Key master_;        // random, for this process only
-  const std::shared_ptr<BoundedCount> loading_;  // MiB
+  const protocol::snapshots::Key master_;  // random, for this process only
+  const LoadingBytes loading_;
   std::map<Place, Space> spaces_;
   std::unordered_map<RecordId, State, protocol::snapshots::RecordIdHash> states_;
   std::unordered_map<RecordId, Block, protocol::snapshots::RecordIdHash> blocks_;

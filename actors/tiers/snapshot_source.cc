@@ -31,14 +31,20 @@ bool StoreQueue::push(StoreState job) {
   return false;
 }
 
+std::optional<StoreState> StoreQueue::take() {
+  auto& queue = waiting_.empty() ? idle_waiting_ : waiting_;
+  const auto ready = std::find_if(queue.begin(), queue.end(), [](const StoreState& job) {
+    return !job.device_is_idle || job.device_is_idle();
+  });
+  if (ready == queue.end()) return std::nullopt;
+  StoreState job = std::move(*ready);
+  queue.erase(ready);
+  return job;
+}
+
 runtime::Task<std::optional<StoreState>> StoreQueue::next() {
   for (;;) {
-    if (!waiting_.empty() || (!idle_waiting_.empty() && idle_waiting_.front().device_is_idle())) {
-      auto& queue = waiting_.empty() ? idle_waiting_ : waiting_;
-      StoreState job = std::move(queue.front());
-      queue.pop_front();
-      co_return job;
-    }
+    if (std::optional<StoreState> job = take()) co_return job;
     const runtime::TimePoint deadline =
         idle_waiting_.empty() ? runtime::TimePoint::max() : runtime::deadline_after(kIdlePause);
     auto waiting = came_.wait(deadline);

@@ -21,7 +21,8 @@
 
 namespace reprise::actors {
 
-/// Snapshots that wait to be read, in arrival order; those that may wait for idle time come after all others.
+/// Snapshots that wait to be read, in arrival order; those that wait until their device is idle come after all
+/// others, and a busy device delays its own alone.
 /// At most kMaxWaiting of each kind wait; beyond that, the oldest are dropped.
 class StoreQueue {
  public:
@@ -35,6 +36,8 @@ class StoreQueue {
   std::size_t size() const { return waiting_.size() + idle_waiting_.size(); }
 
  private:
+  std::optional<protocol::StoreState> take();
+
   std::deque<protocol::StoreState> waiting_;
   std::deque<protocol::StoreState> idle_waiting_;
   runtime::Event came_;

@@ -1,9 +1,11 @@
 #include "actors/tiers/store_io.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <ctime>
 #include <new>
 #include <span>
+#include <thread>
 #include <utility>
 
 #include "base/digest.h"
@@ -25,8 +27,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kLockPause{20};
 constexpr int kLockTries = 100;
+constexpr int kRoomTries = 3;
+constexpr int kReadTries = 50;
+constexpr std::size_t kMaxNoted = 1u << 16;
+constexpr std::size_t kMaxFailed = 16;  // manifests that cannot be read before the others are left for later
 constexpr std::size_t kMaxSums = 1u << 20;
-constexpr std::uint64_t kMaxManifest = 128ULL << 20;
 
 /// Returns true if no program can use the record; one that a newer program or one with another secret could
 /// read is kept.
@@ -118,15 +123,18 @@ Outcome<Manifest, Refused> StoreReader::read_manifest(const RecordId& folder, co
 }
 
 void StoreReader::note(const Refused& refused, const RecordId& folder, const RecordId& manifest) {
-  if (!refused_.insert(manifest).second) return;
+  if (logged_.size() >= kMaxNoted) logged_.clear();
+  if (refused_.size() >= kMaxNoted) refused_.clear();
+  if (refused.why != Refusal::kIo) refused_.insert(manifest);
+  if (!logged_.insert(manifest).second) return;
   TierFigures::add(figures_->refused[static_cast<std::size_t>(refused.why)]);
   if (settings_.log) {
     settings_.log("a snapshot on " + std::string(name_of(settings_.tier)) + " is not used (" +
                   std::string(name_of(refused.why)) + "): m" + manifest.hex() + ": " + refused.message);
   }
-  if (!is_hopeless(refused.why)) return;
-  store_->remove(folder, FileKind::kManifest, manifest);
+  if (!is_hopeless(refused.why) || store_->remove(folder, FileKind::kManifest, manifest)) return;
   refused_.erase(manifest);
+  logged_.erase(manifest);
 }
 
 ReadManifests::Reply StoreReader::on(ReadManifests job) {
@@ -134,23 +142,20 @@ ReadManifests::Reply StoreReader::on(ReadManifests job) {
   const traces::Zone zone(kSite);
   const RecordId& folder = job.keys.folder;
   ReadManifests::Reply read;
-  read.changed = store_->changed(folder).value_or(job.since);
-  if (read.changed == job.since) return read;
+  const std::optional<std::int64_t> changed = store_->changed(folder);
+  read.complete = changed && *changed == job.since;
+  if (!changed || read.complete) return read;
   const std::optional<std::vector<RecordId>> all = store_->manifests(folder);
-  if (!all) {
-    read.changed = job.since;
-    return read;
-  }
+  if (!all) return read;
   std::set<RecordId> gone(job.known.begin(), job.known.end());
+  std::size_t failed = 0;
   for (const RecordId& id : *all) {
     if (gone.erase(id) > 0 || refused_.contains(id)) continue;
     const auto manifest = read_manifest(folder, id);
     if (!manifest.ok()) {
-      if (settings_.breaker->is_open()) {  // the rest is read when the store is reachable again
-        read.changed = job.since;
-        return read;
-      }
+      if (settings_.breaker->is_open()) return read;  // the rest is read when the store is reachable again
       if (manifest.error().why != Refusal::kMissing) note(manifest.error(), folder, id);
+      if (manifest.error().why == Refusal::kIo && ++failed >= kMaxFailed) return read;
       continue;
     }
     if (auto entry = NamespaceIndex::entry_of(job.keys, job.kind, id, *manifest)) {
@@ -161,6 +166,8 @@ ReadManifests::Reply StoreReader::on(ReadManifests job) {
     }
   }
   read.gone.assign(gone.begin(), gone.end());
+  read.changed = *changed;
+  read.complete = failed == 0;
   return read;
 }
 
@@ -179,6 +186,7 @@ ReadState::Reply StoreReader::on(ReadState job) {
   TierFigures::add(figures_->loaded_bytes, (*read)->bytes.size());
   TierFigures::add(figures_->load_ns, static_cast<std::uint64_t>(took.count()));
   store_->touch(job.keys.folder, FileKind::kManifest, job.manifest, std::chrono::seconds(0));
+  logged_.erase(job.manifest);
   return read;
 }
 
@@ -244,29 +252,63 @@ Outcome<protocol::SharedHostState, Refused> StoreReader::read_state(const ReadSt
     return !chunk.refused;
   };
   store_->read_each(folder, FileKind::kChunk, wanted, open);
-  for (const Chunk& chunk : chunks) {  // they are written again when needed
-    if (chunk.is_wrong) store_->remove(folder, FileKind::kChunk, manifest->references[chunk.reference]);
+  ForgetSums wrong;
+  for (const Chunk& chunk : chunks) {
+    if (chunk.is_wrong) wrong.chunks.push_back(manifest->references[chunk.reference]);
   }
+  if (!wrong.chunks.empty()) writer_.tell(std::move(wrong));
   for (const Chunk& chunk : chunks) {
     if (chunk.refused) return *chunk.refused;
   }
   return protocol::SharedHostState(std::move(state));
 }
 
-RemoveStates::Reply StoreReader::on(RemoveStates job) {
-  RemoveStates::Reply removed;
-  const auto wrong = std::span<const TokenId>(*job.tokens).first(job.length);
-  for (const RecordId& id : store_->manifests(job.keys.folder).value_or(std::vector<RecordId>{})) {
-    const auto manifest = read_manifest(job.keys.folder, id);
-    if (!manifest.ok() || manifest->stored < job.length ||
-        !std::equal(wrong.begin(), wrong.end(), manifest->tokens.begin())) {
-      continue;
-    }
-    store_->remove(job.keys.folder, FileKind::kManifest, id);
-    for (const RecordId& chunk : manifest->references)
-      store_->remove(job.keys.folder, FileKind::kChunk, chunk);
-    removed.push_back(id);
+// Blocks while snapshots are written, for a while.
+RecordStore::Hold StoreReader::hold_for_removing() {
+  for (int tries = 0; tries < kLockTries; ++tries) {
+    auto held = store_->hold_for_removing();
+    if (!held.ok()) break;
+    if (*held) return *held;
+    std::this_thread::sleep_for(kLockPause);
   }
+  return nullptr;
+}
+
+RemoveStates::Reply StoreReader::on(RemoveStates job) {
+  const RecordId& folder = job.keys.folder;
+  const auto wrong = std::span<const TokenId>(*job.tokens).first(job.length);
+  RemoveStates::Reply removed;
+  std::vector<std::pair<RecordId, std::vector<RecordId>>> others;  // with their references
+  std::set<RecordId> chunks;                                       // of wrong states
+  int tries = kReadTries;
+  for (const RecordId& id : store_->manifests(folder).value_or(std::vector<RecordId>{})) {
+    auto manifest = read_manifest(folder, id);
+    for (; !manifest.ok() && manifest.error().why == Refusal::kIo && tries > 0; --tries) {
+      std::this_thread::sleep_for(kLockPause);
+      manifest = read_manifest(folder, id);
+    }
+    if (!manifest.ok()) {  // it may be wrong
+      if (manifest.error().why == Refusal::kIo) removed.push_back(id);
+    } else if (manifest->stored >= job.length &&
+               std::equal(wrong.begin(), wrong.end(), manifest->tokens.begin())) {
+      removed.push_back(id);
+      chunks.insert(manifest->references.begin(), manifest->references.end());
+    } else {
+      others.emplace_back(id, manifest->references);
+    }
+  }
+  for (const auto& [id, references] : others) {
+    const bool shares = std::any_of(references.begin(), references.end(),
+                                    [&](const RecordId& chunk) { return chunks.contains(chunk); });
+    if (shares) removed.push_back(id);
+  }
+  bool all = true;
+  for (const RecordId& id : removed) all = !store_->remove(folder, FileKind::kManifest, id) && all;
+  writer_.tell(ForgetSums{{chunks.begin(), chunks.end()}});
+  // Without the hold they stay, and are collected or written again.
+  const RecordStore::Hold held = hold_for_removing();
+  if (!held || !all || store_->sync(folder)) return removed;
+  for (const RecordId& chunk : chunks) static_cast<void>(store_->remove(folder, FileKind::kChunk, chunk));
   return removed;
 }
 
@@ -283,7 +325,7 @@ protocol::FetchTurns::Reply StoreReader::on(const protocol::FetchTurns& job) {
     const auto opened = open_record(keys, RecordKind::kTurn, id, *file, kMaxTurnRecord);
     auto turn = opened.ok() ? protocol::sampled_turn_of(opened->contents) : std::nullopt;
     if (!turn || turn->name != name) {
-      store_->remove(keys.folder, FileKind::kTurn, id);
+      static_cast<void>(store_->remove(keys.folder, FileKind::kTurn, id));
       continue;
     }
     store_->touch(keys.folder, FileKind::kTurn, id, std::chrono::seconds(0));
@@ -326,8 +368,9 @@ void StoreWriter::on(const protocol::NameChange& change) {
   const NamespaceKeys keys = name_keys(settings_.master_key);
   const RecordId id = name_record(keys, change.owner, change.name);
   if (change.went) {
-    store_->remove(keys.folder, FileKind::kName, id);
-    static_cast<void>(store_->sync(keys.folder));
+    auto trouble = store_->remove(keys.folder, FileKind::kName, id);
+    if (!trouble) trouble = store_->sync(keys.folder);
+    if (trouble && trouble->code != ENOENT && !off_) fail(*trouble);
     return;
   }
   const std::shared_ptr<const protocol::NamedSnapshot> snapshot = change.snapshot.lock();
@@ -355,6 +398,10 @@ void StoreWriter::on(KnownSums known) {
   for (const auto& [id, sum] : known.sums) sums_[id] = sum;
 }
 
+void StoreWriter::on(const ForgetSums& wrong) {
+  for (const RecordId& chunk : wrong.chunks) sums_.erase(chunk);
+}
+
 void StoreWriter::publish() {
   TierFigures::set(figures_->bytes, bytes_);
   TierFigures::set(figures_->waiting, waiting_.size() + (writes_ ? 1 : 0));
@@ -377,27 +424,15 @@ Task<void> StoreWriter::write_all() {
 
 Task<void> StoreWriter::write(StoreState job) {
   SnapshotPlan plan = plan_snapshot(settings_.master_key, job);
-  if (store_->exists(plan.keys.folder, FileKind::kManifest, plan.id)) {
+  if (store_->exists(plan.keys.folder, FileKind::kManifest, plan.id, kMaxManifest)) {
     store_->touch(plan.keys.folder, FileKind::kManifest, plan.id, job.retention);
     co_return;
   }
-  std::uint64_t bytes = record_bytes(plan.chunks(), 4096 + 4 * std::uint64_t{job.at} + 8 * plan.chunks());
-  for (std::size_t i = 0; i < plan.chunks(); ++i) {
-    plan.there.push_back(is_there(plan, i));
-    if (!plan.there[i]) bytes += record_bytes(0, plan.bytes_of(i));
-  }
-  if (!make_room(bytes)) {
-    TierFigures::add(figures_->no_room);
-    co_return;
-  }
-  Task<std::shared_ptr<void>> holding = hold_for_writing();
-  const std::shared_ptr<void> held = co_await holding;
+  Task<RecordStore::Hold> preparing = prepare_to_write(plan);
+  const RecordStore::Hold held = co_await preparing;
   if (!held) {
-    TierFigures::add(figures_->no_room);
+    if (!off_) TierFigures::add(figures_->no_room);
     co_return;
-  }
-  for (std::size_t i = 0; i < plan.chunks(); ++i) {
-    if (plan.there[i]) plan.manifest.sums[i] = sums_.at(plan.manifest.references[i]);
   }
   const TakeChunk take = [&](std::size_t chunk, std::span<const std::byte> contents) {
     return write_chunk(plan, chunk, contents);
@@ -413,16 +448,48 @@ Task<void> StoreWriter::write(StoreState job) {
   }
 }
 
-bool StoreWriter::is_there(const SnapshotPlan& plan, std::size_t reference) {
-  const RecordId& id = plan.manifest.references[reference];
-  return sums_.contains(id) && store_->exists(plan.keys.folder, FileKind::kChunk, id);
+std::uint64_t StoreWriter::note_existing(SnapshotPlan& plan) {
+  const std::vector<RecordId>& references = plan.manifest.references;
+  std::uint64_t missing =
+      record_bytes(plan.chunks(), 4096 + 4 * std::uint64_t{plan.manifest.stored} + 8 * plan.chunks());
+  plan.there.assign(plan.chunks(), false);
+  for (std::size_t i = 0; i < plan.chunks(); ++i) {
+    const auto known = sums_.find(references[i]);
+    const std::uint64_t bytes = record_bytes(0, plan.bytes_of(i));
+    plan.there[i] =
+        known != sums_.end() && store_->exists(plan.keys.folder, FileKind::kChunk, references[i], bytes);
+    if (plan.there[i]) plan.manifest.sums[i] = known->second;
+    if (!plan.there[i]) missing += bytes;
+  }
+  return missing;
 }
 
-// Waits for a lock that excludes collection: it would remove chunks that no manifest refers to yet.
-Task<std::shared_ptr<void>> StoreWriter::hold_for_writing() {
+// Making room may remove chunks that the snapshot would share, and so may other processes until the store is
+// held.
+Task<RecordStore::Hold> StoreWriter::prepare_to_write(SnapshotPlan& plan) {
+  std::uint64_t room = 0;
+  for (int tries = 0; tries < kRoomTries; ++tries) {
+    room = std::max(room, note_existing(plan));
+    if (!make_room(room)) break;
+    Task<RecordStore::Hold> holding = hold_for_writing();
+    RecordStore::Hold held = co_await holding;
+    if (!held) break;
+    const std::uint64_t missing = note_existing(plan);
+    if (missing <= room) co_return held;
+    room = missing;
+  }
+  co_return nullptr;
+}
+
+// Waits for a hold that excludes collection: it would remove chunks that no manifest refers to yet.
+Task<RecordStore::Hold> StoreWriter::hold_for_writing() {
   for (int tries = 0; tries < kLockTries; ++tries) {
-    std::shared_ptr<void> held = store_->hold_for_writing();
-    if (held) co_return held;
+    const auto held = store_->hold_for_writing();
+    if (!held.ok()) {
+      fail(held.error());
+      break;
+    }
+    if (*held) co_return *held;
     auto pause = runtime::sleep_for(kLockPause);
     const Result<void> rested = co_await pause;
     if (!rested.ok()) break;
@@ -476,9 +543,11 @@ bool StoreWriter::make_room(std::uint64_t bytes) {
 bool StoreWriter::collect(std::uint64_t max_bytes) {
   static constexpr traces::ZoneSite kSite{"collect snapshots"};
   const traces::Zone zone(kSite);
-  const std::optional<RecordStore::Collected> done =
+  const auto collected =
       store_->collect({.max_bytes = max_bytes, .ttl = settings_.ttl, .now = std::time(nullptr)});
-  if (!done) return false;
+  if (!collected.ok()) fail(collected.error());
+  if (!collected.ok() || !*collected) return false;
+  const std::optional<RecordStore::Collected>& done = *collected;
   bytes_ = done->bytes_left;
   TierFigures::add(figures_->evicted, done->evicted);
   TierFigures::add(figures_->expired, done->expired);
@@ -494,13 +563,14 @@ Task<void> StoreWriter::tend() {
     const Result<void> rested = co_await pause;
     if (!rested.ok()) co_return;
     if (!off_ && settings_.breaker->is_open()) fail({0, store_->where() + " does not answer"});
-    if (off_) {
-      if (store_->prepare()) continue;
+    if (off_ && store_->prepare()) continue;
+    const std::uint64_t failures = figures_->failures.load(std::memory_order_relaxed);
+    if (settings_.max_bytes != 0) collect(settings_.max_bytes);
+    if (off_ && figures_->failures.load(std::memory_order_relaxed) == failures) {
       off_ = false;
       TierFigures::set(figures_->off, 0);
       if (settings_.log) settings_.log("cache tier: writes to " + store_->where() + " enabled again");
     }
-    if (settings_.max_bytes != 0) collect(settings_.max_bytes);
     publish();
   }
 }

@@ -7,8 +7,8 @@
 //
 // StoreWriter writes snapshots of devices in the background. It first makes room within the bound: expired
 // and least recently used manifests are removed with their chunks. If others are writing at that moment, or
-// there is no room, the snapshot is dropped. It is read page by page, without the chunks that the store has;
-// the manifest is written last. If it is freed meanwhile, its chunks remain until another snapshot uses them
+// there is no room, the snapshot is dropped. Then it holds the store, so that no chunk is removed, and looks
+// which of its chunks the store has. The others are read page by page; the manifest is written last. If it is freed meanwhile, its chunks remain until another snapshot uses them
 // or they are collected.
 //
 // Named snapshots. The names of all tenants are in one folder, sealed under record names that reveal neither
@@ -92,7 +92,8 @@ struct ManifestsRead {
   std::vector<NamespaceIndex::Entry> added{};
   std::vector<protocol::snapshots::RecordId> gone{};
   ChunkSums sums{};
-  std::int64_t changed = 0;  // modification time of the folder; -1: it could not be read
+  std::int64_t changed = -1;  // RecordStore::changed(); -1: it could not be read
+  bool complete = false;      // all manifests were read, or need not be; else they are to be read later
 };
 /// Asks for the manifests of a namespace that are not `known`, and for the known ones that are gone.
 struct ReadManifests {
@@ -100,7 +101,7 @@ struct ReadManifests {
   protocol::snapshots::NamespaceKeys keys{};
   protocol::StateKind kind{};
   std::vector<protocol::snapshots::RecordId> known{};
-  std::int64_t since = 0;  // if the folder has not changed since, nothing is read
+  std::int64_t since = -1;  // if the folder has not changed since, nothing is read
 };
 
 /// Asks for the state of the first `at` tokens of `prompt`.
@@ -114,7 +115,8 @@ struct ReadState {
   std::shared_ptr<void> counted{};
 };
 
-/// Removes the manifests of states whose tokens begin with the first `length` of `tokens`, and their chunks.
+/// Removes the manifests of states whose tokens begin with the first `length` of `tokens`, their chunks, and the
+/// other manifests that refer to these. Manifests that cannot be read now are removed as well.
 struct RemoveStates {
   using Reply = std::vector<protocol::snapshots::RecordId>;  // manifests
   protocol::snapshots::NamespaceKeys keys{};
@@ -122,13 +124,21 @@ struct RemoveStates {
   std::uint32_t length = 0;
 };
 
+/// To the writer: these chunks are wrong or gone, and are written again when needed.
+struct ForgetSums {
+  std::vector<protocol::snapshots::RecordId> chunks{};
+};
+
 class StoreReader : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<ReadManifests, ReadState, RemoveStates, protocol::FetchTurns>;
   static constexpr const char* kName = "tier reader";
 
-  StoreReader(TierSettings settings, std::shared_ptr<TierFigures> figures)
-      : settings_(std::move(settings)), figures_(std::move(figures)), store_(settings_.open_store()) {}
+  StoreReader(TierSettings settings, std::shared_ptr<TierFigures> figures, runtime::Ref<ForgetSums> writer)
+      : settings_(std::move(settings)),
+        figures_(std::move(figures)),
+        writer_(std::move(writer)),
+        store_(settings_.open_store()) {}
 
   void on_start() {
     if (settings_.buffers) settings_.buffers->prepare();  // before the first request
@@ -145,14 +155,18 @@ class StoreReader : public runtime::Actor {
   Outcome<Manifest, Refused> read_manifest(const protocol::snapshots::RecordId& folder,
                                            const protocol::snapshots::RecordId& id);
   Outcome<protocol::SharedHostState, Refused> read_state(const ReadState& job);
-  /// Logs a refusal once, and removes a record that can never be used.
+  /// Logs a refusal once, and removes a record that can never be used. One that could not be read now is not
+  /// remembered as refused.
   void note(const Refused& refused, const protocol::snapshots::RecordId& folder,
             const protocol::snapshots::RecordId& manifest);
+  protocol::snapshots::RecordStore::Hold hold_for_removing();
 
   const TierSettings settings_;
   const std::shared_ptr<TierFigures> figures_;
+  const runtime::Ref<ForgetSums> writer_;
   const std::unique_ptr<protocol::snapshots::RecordStore> store_;
-  std::set<protocol::snapshots::RecordId> refused_;  // refused and not removed: logged already
+  std::set<protocol::snapshots::RecordId> refused_;  // read, refused and not removed
+  std::set<protocol::snapshots::RecordId> logged_;   // in the log already
 };
 
 // -- writing
@@ -175,8 +189,8 @@ struct KnownSums {
 
 class StoreWriter : public runtime::Actor {
  public:
-  using Accepts =
-      runtime::Messages<protocol::StoreState, protocol::StoreTurn, protocol::NameChange, KnownSums>;
+  using Accepts = runtime::Messages<protocol::StoreState, protocol::StoreTurn, protocol::NameChange,
+                                    KnownSums, ForgetSums>;
   using TierAbove = runtime::Ref<StateStored, StatesGone>;
   static constexpr const char* kName = "tier writer";
   static constexpr std::uint32_t kConcurrentHandlers = 16;
@@ -192,6 +206,7 @@ class StoreWriter : public runtime::Actor {
   void on(const protocol::StoreTurn& job);
   void on(const protocol::NameChange& change);
   void on(KnownSums known);
+  void on(const ForgetSums& wrong);
 
  private:
   using RecordId = protocol::snapshots::RecordId;
@@ -200,8 +215,12 @@ class StoreWriter : public runtime::Actor {
   runtime::Task<void> write(protocol::StoreState job);
   bool write_chunk(SnapshotPlan& plan, std::size_t reference, std::span<const std::byte> contents);
   bool write_manifest(const SnapshotPlan& plan);
-  runtime::Task<std::shared_ptr<void>> hold_for_writing();
-  bool is_there(const SnapshotPlan& plan, std::size_t reference);
+  runtime::Task<protocol::snapshots::RecordStore::Hold> hold_for_writing();
+  /// Makes room for what the store lacks of a snapshot, holds the store and notes which chunks it has. Null:
+  /// there is no room, or another process is in the way.
+  runtime::Task<protocol::snapshots::RecordStore::Hold> prepare_to_write(SnapshotPlan& plan);
+  /// Notes which chunks the store has, with their digests. Returns the bytes to be written.
+  std::uint64_t note_existing(SnapshotPlan& plan);
 
   bool make_room(std::uint64_t bytes);
   bool collect(std::uint64_t max_bytes);

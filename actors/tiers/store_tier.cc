@@ -23,17 +23,15 @@ constexpr std::size_t kMaxSpaces = 4096;
 }  // namespace
 
 StoreTier::StoreTier(TierSettings settings, std::shared_ptr<TierFigures> figures)
-    : settings_(std::move(settings)),
-      figures_(std::move(figures)),
-      loading_(std::make_shared<BoundedCount>(static_cast<std::uint32_t>(settings_.loading_bytes >> 20))) {}
+    : settings_(std::move(settings)), figures_(std::move(figures)), loading_(settings_.loading_bytes) {}
 
 void StoreTier::on_start() {
-  reader_ = spawn<StoreReader>(
-      {.placement = runtime::Placement::own_thread(), .on_failure = runtime::OnFailure::escalate()},
-      settings_, figures_);
   writer_ = spawn<StoreWriter>(
       {.placement = runtime::Placement::own_thread(), .on_failure = runtime::OnFailure::escalate()},
       settings_, figures_, self(*this));
+  reader_ = spawn<StoreReader>(
+      {.placement = runtime::Placement::own_thread(), .on_failure = runtime::OnFailure::escalate()},
+      settings_, figures_, writer_);
 }
 
 // -- index
@@ -41,7 +39,7 @@ void StoreTier::on_start() {
 StoreTier::SharedSpace StoreTier::space_of(const protocol::StateKind& kind, const std::string& name_space) {
   const NamespaceKeys keys = protocol::snapshots::keys_of(settings_.master_key, kind.model, name_space);
   SharedSpace& space = spaces_[{keys.folder, kind.arithmetic}];
-  if (!space) space = std::make_shared<Space>(keys, kind);
+  if (!space) space = std::make_shared<Space>(keys, kind, name_space);
   const SharedSpace found = space;
   if (spaces_.size() > kMaxSpaces) {  // evict any other; it is read again when needed
     auto other = spaces_.begin();
@@ -71,13 +69,14 @@ Task<void> StoreTier::read_news(SharedSpace space) {
   auto asked = reader_.ask(ReadManifests{.keys = space->keys,
                                          .kind = space->kind,
                                          .known = space->index.manifests(),
-                                         .since = space->changed},
+                                         .since = space->incomplete ? -1 : space->changed},
                            runtime::deadline_after(kReadDeadline));
   Result<ManifestsRead> answered = co_await asked;
   space->reading = false;
+  space->incomplete = !answered.ok() || !answered->complete;
   if (answered.ok()) {
     ManifestsRead& news = *answered;
-    space->changed = news.changed;
+    if (news.changed >= 0) space->changed = news.changed;
     for (NamespaceIndex::Entry& entry : news.added) space->index.add(std::move(entry));
     for (const RecordId& id : news.gone) space->index.remove(id);
     if (!news.sums.empty()) writer_.tell(KnownSums{std::move(news.sums)});
@@ -116,7 +115,8 @@ MissReason StoreTier::why_nothing(const protocol::FetchState& job, const Space& 
 Task<std::optional<NamespaceIndex::Match>> StoreTier::find(const protocol::FetchState& job, SharedSpace space,
                                                            const PrefixNames& names) {
   std::optional<NamespaceIndex::Match> match = space->index.deepest(names, job.more_than, job.at_most);
-  if (!match && (space->changed < 0 || runtime::Clock::now() - space->looked > kLookPeriod)) {
+  const auto age = runtime::Clock::now() - space->looked;
+  if ((!match && (space->changed < 0 || age > kLookPeriod)) || (space->incomplete && age > settings_.retry)) {
     Task<void> looking = look(space);
     co_await looking;
     match = space->index.deepest(names, job.more_than, job.at_most);
@@ -145,7 +145,7 @@ Task<Fetched> StoreTier::on(protocol::FetchState job) {
   Fetched fetched{.tier = settings_.tier};
   const SharedSpace space = space_of(job.kind, job.name_space);
   const PrefixNames names(space->keys, job.kind, *job.prompt);
-  for (int tries = 0; tries < kTries && !settings_.breaker->is_open(); ++tries) {
+  for (int tries = 0; tries < kTries && !settings_.breaker->is_open();) {
     Task<std::optional<NamespaceIndex::Match>> finding = find(job, space, names);
     const std::optional<NamespaceIndex::Match> match = co_await finding;
     if (!match) break;
@@ -154,11 +154,12 @@ Task<Fetched> StoreTier::on(protocol::FetchState job) {
       fetched.reason = MissReason::kSlowerThanComputing;
       co_return fetched;
     }
-    const std::shared_ptr<void> counted =
-        loading_->take(static_cast<std::uint32_t>((match->bytes >> 20) + 1));
+    const std::shared_ptr<void> counted = loading_.take(match->bytes);
     if (!counted) {
       fetched.reason = MissReason::kNoMemory;
-      co_return fetched;
+      job.at_most = LoadingBytes::shorter(match->at);
+      if (job.at_most <= job.more_than) break;
+      continue;
     }
     auto asked = reader_.ask(ReadState{.keys = space->keys,
                                        .kind = job.kind,
@@ -168,6 +169,7 @@ Task<Fetched> StoreTier::on(protocol::FetchState job) {
                                        .counted = counted},
                              runtime::deadline_after(kReadDeadline));
     const Result<ReadState::Reply> read = co_await asked;
+    ++tries;
     if (!read.ok()) break;
     if (read->ok()) {
       fetched.state = **read;
@@ -176,7 +178,9 @@ Task<Fetched> StoreTier::on(protocol::FetchState job) {
       co_return fetched;
     }
     if (read->error().why == Refusal::kIo && settings_.breaker->is_open()) break;
-    if (read->error().why != Refusal::kMissing) {
+    const Refusal why = read->error().why;
+    if (why == Refusal::kIo) space->incomplete = true;
+    if (why != Refusal::kMissing && why != Refusal::kIo) {
       fetched.reason = MissReason::kCorrupt;
     } else if (fetched.reason != MissReason::kCorrupt) {
       fetched.reason = MissReason::kLost;

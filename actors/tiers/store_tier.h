@@ -9,7 +9,8 @@
 // While the store is unreachable (protocol/snapshots/record_store.h), lookups miss at once. States of another
 // arithmetic are misses. A state that would be computed sooner than read, by more than TierFigures::kMayLose
 // and as far as both speeds are known, is not read. If a state is refused, it is forgotten and the next best
-// is read, up to kTries in all.
+// is read, up to kTries in all; one that could not be read is looked at again after `retry`. If too many bytes
+// are being restored, a shorter state is tried.
 //
 // Failure: an exception in one of its handlers or its children restarts it with an empty index.
 // Threading: a re-entrant actor on the pool; only its children block on the store.
@@ -23,7 +24,6 @@
 #include "actors/tiers/store_io.h"
 #include "actors/tiers/tier_figures.h"
 #include "actors/tiers/tier_settings.h"
-#include "base/bounded_count.h"
 #include "protocol/named_snapshots.h"
 #include "protocol/tier.h"
 #include "runtime/actor.h"
@@ -34,8 +34,8 @@ namespace reprise::actors {
 class StoreTier : public runtime::Actor {
  public:
   using Accepts = runtime::Messages<protocol::FindState, protocol::FetchState, protocol::StoreState,
-                                    protocol::ForgetStates, protocol::StoreTurn, protocol::FetchTurns,
-                                    protocol::NameChange, StateStored, StatesGone>;
+                                    protocol::ForgetStates, protocol::StoreTurn,
+                                    protocol::FetchTurns, protocol::NameChange, StateStored, StatesGone>;
   static constexpr const char* kName = "tier";
   static constexpr std::uint32_t kMaxRestarts = 10;
   static constexpr std::chrono::minutes kRestartWindow{1};
@@ -48,6 +48,7 @@ class StoreTier : public runtime::Actor {
   runtime::Task<protocol::Fetched> on(protocol::FetchState job);
   void on(protocol::StoreState job);
   runtime::Task<void> on(protocol::ForgetStates job);
+  /// Frees the index; it is read again when needed.
   void on(protocol::StoreTurn job);
   void on(protocol::NameChange change);
   runtime::Task<protocol::FetchTurns::Reply> on(protocol::FetchTurns job);
@@ -57,12 +58,15 @@ class StoreTier : public runtime::Actor {
  private:
   using RecordId = protocol::snapshots::RecordId;
   struct Space {
-    Space(const protocol::snapshots::NamespaceKeys& its_keys, const protocol::StateKind& its_kind)
-        : keys(its_keys), kind(its_kind), index(its_kind) {}
+    Space(const protocol::snapshots::NamespaceKeys& its_keys, const protocol::StateKind& its_kind,
+          std::string its_name)
+        : keys(its_keys), kind(its_kind), name_space(std::move(its_name)), index(its_kind) {}
     const protocol::snapshots::NamespaceKeys keys;
     const protocol::StateKind kind;
+    const std::string name_space;
     NamespaceIndex index;
-    std::int64_t changed = -1;  // modification time of the folder at the last read; -1: never read
+    std::int64_t changed = -1;  // RecordStore::changed() at the last read; -1: never read
+    bool incomplete = false;    // some snapshots could not be read and are to be looked at again
     runtime::TimePoint looked{};
     bool reading = false;
     runtime::Event read;
@@ -83,7 +87,7 @@ class StoreTier : public runtime::Actor {
 
   const TierSettings settings_;
   const std::shared_ptr<TierFigures> figures_;
-  const std::shared_ptr<BoundedCount> loading_;  // MiB
+  const LoadingBytes loading_;
   runtime::RefOf<StoreReader> reader_;
   runtime::RefOf<StoreWriter> writer_;
   std::map<Place, SharedSpace> spaces_;

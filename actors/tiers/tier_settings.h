@@ -1,6 +1,9 @@
 #pragma once
 // Settings of the tiers below the device's memory. `log` may be called from any thread.
+//
+// LoadingBytes bounds the bytes that a tier restores at once.
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -8,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "base/bounded_count.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/redis_store.h"
 
@@ -47,6 +51,26 @@ struct RemoteTierSettings {
   std::chrono::milliseconds retry{2'000};           // pause before an unreachable store is tried again
   std::function<void(const std::string&)> log{};    // may be empty
   std::shared_ptr<gpu::TransferBuffers> buffers{};  // null: the heap
+};
+
+class LoadingBytes {
+ public:
+  explicit LoadingBytes(std::uint64_t bytes)
+      : most_(static_cast<std::uint32_t>(std::clamp<std::uint64_t>(bytes >> 20, 1, UINT32_MAX / 2))),
+        count_(std::make_shared<BoundedCount>(most_)) {}
+
+  /// Reserves memory for a state until the result is destroyed; null: too much is being restored. A state
+  /// above the bound is restored if no other is.
+  std::shared_ptr<void> take(std::uint64_t bytes) const {
+    return count_->take(static_cast<std::uint32_t>(std::min<std::uint64_t>((bytes >> 20) + 1, most_)));
+  }
+  /// Returns how deep a shorter state to try may be after take() refused one of `at` tokens; 0: none. A few
+  /// dozen steps lead to 0.
+  static std::uint32_t shorter(std::uint32_t at) { return at - std::min(at, 1 + at / 16); }
+
+ private:
+  const std::uint32_t most_;  // MiB
+  const std::shared_ptr<BoundedCount> count_;
 };
 
 }  // namespace reprise::actors

@@ -35,6 +35,12 @@ std::string lower_case(std::string_view text) {
   return out;
 }
 
+Error invalid_http(std::string_view problem) {
+  return {.kind = ErrorKind::kInvalid,
+          .message = "the request is not valid HTTP: " + std::string(problem),
+          .code = "invalid_http"};
+}
+
 Error to_error(const boost::system::error_code& code) {
   if (code == http::error::header_limit || code == http::error::buffer_overflow) {
     return {ErrorKind::kHeadTooLarge, "the request's headers are longer than the server accepts"};
@@ -43,9 +49,7 @@ Error to_error(const boost::system::error_code& code) {
     return {ErrorKind::kBodyTooLarge,
             "the request's body is longer than the server accepts (http.max_body_bytes)"};
   }
-  return {.kind = ErrorKind::kInvalid,
-          .message = "the request is not valid HTTP: " + code.message(),
-          .code = "invalid_http"};
+  return invalid_http(code.message());
 }
 
 bool is_control(char c) {
@@ -155,8 +159,7 @@ class RequestReader::Parser {
       if (head_bytes_ > limits_.header_bytes) {  // Beast accepts a longer head that arrives in one piece
         fail(to_error(http::error::header_limit));
       } else if (!head_check_.problem().empty()) {
-        fail({.message = "the request is not valid HTTP: " + std::string(head_check_.problem()),
-              .code = "invalid_http"});
+        fail(invalid_http(head_check_.problem()));
       } else if (error && error != http::error::need_more) {
         fail(to_error(error));
       } else if (state_ == State::kHead && parser_->is_header_done()) {
@@ -223,11 +226,9 @@ class RequestReader::Parser {
       request_.expects_continue = request_.minor_version == 1 && is_continue;
     }
     if (request_.minor_version == 1 && request_.header("host").empty()) {
-      fail(
-          {.kind = ErrorKind::kInvalid, .message = "the request is not valid HTTP: HTTP/1.1 needs a Host header", .code = "invalid_http"});
+      fail(invalid_http("HTTP/1.1 needs a Host header"));
     } else if (expects_other) {
-      fail(
-          {ErrorKind::kExpectation, "Expect: only 100-continue is supported"});
+      fail({ErrorKind::kExpectation, "Expect: only 100-continue is supported"});
     } else {
       state_ = State::kHeadDone;
     }

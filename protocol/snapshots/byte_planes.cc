@@ -12,7 +12,6 @@
 namespace reprise::protocol::snapshots {
 namespace {
 
-constexpr std::size_t kMaxPlain = 1u << 30;
 constexpr std::size_t kSampled = 64u << 10;  // bytes examined to guess the width of a value
 constexpr std::uint32_t kAsItIs = 1u << 31;
 constexpr int kLevel = 1;
@@ -79,7 +78,7 @@ struct FreeContext {
 }  // namespace
 
 std::optional<std::vector<std::byte>> pack_numbers(std::span<const std::byte> plain) {
-  if (plain.empty() || plain.size() > kMaxPlain) return std::nullopt;
+  if (plain.empty() || plain.size() > kMaxPacked) return std::nullopt;
   thread_local const std::unique_ptr<ZSTD_CCtx, FreeContext> context(ZSTD_createCCtx());
   if (!context) return std::nullopt;
   const auto sample = sample_of(plain);
@@ -115,7 +114,7 @@ std::optional<std::vector<std::byte>> pack_numbers(std::span<const std::byte> pl
 }
 
 bool unpack_numbers(std::span<const std::byte> packed, std::span<std::byte> plain) {
-  if (packed.empty() || plain.size() > kMaxPlain) return false;
+  if (packed.empty() || plain.size() > kMaxPacked) return false;
   thread_local const std::unique_ptr<ZSTD_DCtx, FreeContext> context(ZSTD_createDCtx());
   if (!context) return false;
   const auto width = static_cast<std::size_t>(packed[0]);

@@ -16,7 +16,9 @@
 
 namespace reprise::protocol::snapshots {
 
-/// Returns nothing if the result would not be at least 5 % smaller, or if `plain` is larger than 1 GiB.
+inline constexpr std::size_t kMaxPacked = 1u << 30;  // bytes that can be packed
+
+/// Returns nothing if the result would not be at least 5 % smaller, or if `plain` is larger than kMaxPacked.
 std::optional<std::vector<std::byte>> pack_numbers(std::span<const std::byte> plain);
 
 /// Returns false if `packed` is malformed or does not give exactly plain.size() bytes; `plain` is unspecified

@@ -16,6 +16,7 @@
 namespace reprise::protocol::snapshots {
 
 inline constexpr std::uint32_t kMaxTokens = 1u << 24;
+inline constexpr std::uint64_t kMaxManifest = 128ULL << 20;  // bytes of its record
 
 struct Manifest {
   std::string name_space{};

@@ -1,5 +1,6 @@
 #include "protocol/snapshots/record.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
@@ -13,6 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 constexpr char kMagic[8] = {'r', 'p', 's', 'n', 'a', 'p', '\r', '\n'};
 constexpr std::size_t kTagBytes = sizeof(Tag);
+constexpr std::uint64_t kMaxRatio = 32768;  // of zstd: a block of 128 KiB in 4 bytes
 
 template <class T>
 void put(std::vector<std::byte>& to, std::size_t at, const T& value) {
@@ -72,6 +74,12 @@ std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head) {
   const auto contents = get<std::uint64_t>(head, 16);
   if (references > kMaxReferences || contents > UINT64_MAX / 2) return std::nullopt;
   return record_bytes(references, contents);
+}
+
+std::string write_of(std::span<const std::byte> head) {
+  RecordId nonce;  // and zeros
+  std::memcpy(nonce.bytes.data(), head.data() + 40, sizeof(Nonce));
+  return nonce.hex().substr(0, 2 * sizeof(Nonce));
 }
 
 std::vector<std::byte> seal_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
@@ -156,6 +164,34 @@ Outcome<RecordHead, Refused> open_record(const NamespaceKeys& keys, RecordKind k
     return Refused{Refusal::kContents, "its contents do not unpack to the size that the model's state needs"};
   }
   return head;
+}
+
+Outcome<std::vector<std::byte>, Refused> open_chunk(const NamespaceKeys& keys, RecordKind kind,
+                                                    const RecordId& id, std::span<const std::byte> file,
+                                                    std::uint64_t bytes) {
+  const Outcome<RecordHead, Refused> head = expect(kind, id, file);
+  if (!head.ok()) return head.error();
+  if (head->form == RecordForm::kPlain
+          ? head->bytes != bytes
+          : bytes > std::min<std::uint64_t>(kMaxPacked, head->bytes * kMaxRatio)) {
+    return Refused{Refusal::kSize, "it holds " + std::to_string(head->bytes) +
+                                       " bytes; the model's state needs " + std::to_string(bytes)};
+  }
+  std::vector<std::byte> contents(bytes);
+  const auto opened = open_record(keys, kind, id, file, std::span<std::byte>(contents));
+  if (!opened.ok()) return opened.error();
+  return contents;
+}
+
+std::optional<Refused> authenticate(const NamespaceKeys& keys, const RecordId& id,
+                                    std::span<const std::byte> file) {
+  Outcome<RecordHead, Refused> head = read_head(file, file.size());
+  if (!head.ok()) return head.error();
+  if (head->id != id) return Refused{Refusal::kMisplaced, "it is another record than its name says"};
+  std::vector<std::byte> contents(head->bytes);
+  head = unseal_into(keys, std::move(*head), file, contents);
+  if (!head.ok()) return head.error();
+  return std::nullopt;
 }
 
 Outcome<OpenedRecord, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,

@@ -84,6 +84,10 @@ std::uint64_t record_bytes(std::size_t references, std::uint64_t contents);
 /// invalid.
 std::optional<std::uint64_t> stated_bytes(std::span<const std::byte> head);
 
+/// Returns the nonce of a record in hex, by which records of the same name are told apart. Requires:
+/// head.size() >= kRecordHead.
+std::string write_of(std::span<const std::byte> head);
+
 /// Parses the header, which is not authenticated. `file` may be truncated after the references; `file_bytes`
 /// is the size of the whole file.
 Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uint64_t file_bytes);
@@ -91,6 +95,15 @@ Outcome<RecordHead, Refused> read_head(std::span<const std::byte> file, std::uin
 /// Authenticates, decrypts and unpacks a record into `contents`, whose size must match.
 Outcome<RecordHead, Refused> open_record(const NamespaceKeys& keys, RecordKind kind, const RecordId& id,
                                          std::span<const std::byte> file, std::span<std::byte> contents);
+
+/// Opens a chunk of `bytes` contents. Memory for them is allocated only if the file can hold as many.
+Outcome<std::vector<std::byte>, Refused> open_chunk(const NamespaceKeys& keys, RecordKind kind,
+                                                    const RecordId& id, std::span<const std::byte> file,
+                                                    std::uint64_t bytes);
+
+/// Returns why a record of any kind is not authentic; nothing if it is.
+std::optional<Refused> authenticate(const NamespaceKeys& keys, const RecordId& id,
+                                    std::span<const std::byte> file);
 
 struct OpenedRecord {
   RecordHead head;

@@ -51,7 +51,7 @@ std::optional<IoTrouble> FolderStore::sync(const RecordId& folder) {
   return folder_.sync(folder);
 }
 
-bool FolderStore::exists(const RecordId& folder, FileKind kind, const RecordId& id) {
+bool FolderStore::exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t) {
   return folder_.exists(folder, kind, id);
 }
 
@@ -60,8 +60,8 @@ void FolderStore::touch(const RecordId& folder, FileKind kind, const RecordId& i
   folder_.touch(folder, kind, id, ahead);
 }
 
-void FolderStore::remove(const RecordId& folder, FileKind kind, const RecordId& id) {
-  folder_.remove(folder, kind, id);
+std::optional<IoTrouble> FolderStore::remove(const RecordId& folder, FileKind kind, const RecordId& id) {
+  return folder_.remove(folder, kind, id);
 }
 
 std::optional<std::vector<RecordId>> FolderStore::manifests(const RecordId& folder) {
@@ -69,34 +69,50 @@ std::optional<std::vector<RecordId>> FolderStore::manifests(const RecordId& fold
 }
 
 std::vector<RecordId> FolderStore::records(const RecordId& folder, FileKind kind) {
-  return folder_.records(folder, kind);
+  return folder_.records(folder, kind).value_or(std::vector<RecordId>{});
 }
 
 std::optional<std::int64_t> FolderStore::changed(const RecordId& folder) {
   return folder_.changed(folder);
 }
 
-std::shared_ptr<void> FolderStore::hold_for_writing() {
-  std::optional<FolderLock> lock = folder_.lock_shared();
-  if (!lock) return nullptr;
-  return std::make_shared<FolderLock>(std::move(*lock));
+namespace {
+
+Outcome<RecordStore::Hold, IoTrouble> held(Outcome<std::optional<FolderLock>, IoTrouble> lock) {
+  if (!lock.ok()) return lock.error();
+  if (!*lock) return RecordStore::Hold();
+  return RecordStore::Hold(std::make_shared<FolderLock>(std::move(**lock)));
 }
 
-std::optional<RecordStore::Collected> FolderStore::collect(const CollectionRules& rules) {
-  const std::optional<FolderLock> alone = folder_.lock_alone();
-  if (!alone) return std::nullopt;
-  const Collection plan = plan_collection(folder_.scan(), rules);
-  Collected done{.bytes_left = plan.bytes_left, .expired = plan.expired, .evicted = plan.evicted};
-  for (const FolderFile& file : plan.going) {
-    folder_.remove(file);
-    if (file.kind == FileKind::kManifest) done.manifests.emplace_back(file.folder, file.id);
+}  // namespace
+
+Outcome<RecordStore::Hold, IoTrouble> FolderStore::hold_for_writing() {
+  return held(folder_.lock_shared());
+}
+
+Outcome<RecordStore::Hold, IoTrouble> FolderStore::hold_for_removing() {
+  return held(folder_.lock_alone());
+}
+
+Outcome<std::optional<RecordStore::Collected>, IoTrouble> FolderStore::collect(const CollectionRules& rules) {
+  const auto plan = folder_.collect(rules);
+  if (!plan.ok()) return plan.error();
+  if (!*plan) return std::optional<Collected>();
+  std::optional<Collected> done(std::in_place);
+  done->bytes_left = (*plan)->bytes_left;
+  done->expired = (*plan)->expired;
+  done->evicted = (*plan)->evicted;
+  for (const FolderFile& file : (*plan)->going) {
+    if (file.kind == FileKind::kManifest) done->manifests.emplace_back(file.folder, file.id);
   }
   return done;
 }
 
 std::uint64_t FolderStore::bytes() {
   std::uint64_t bytes = 0;
-  for (const FolderFile& file : folder_.scan()) bytes += file.bytes;
+  const auto files = folder_.scan();
+  if (!files.ok()) return 0;
+  for (const FolderFile& file : *files) bytes += file.bytes;
   return bytes;
 }
 

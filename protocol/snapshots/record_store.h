@@ -78,13 +78,15 @@ class RecordStore {
                                          std::span<const std::byte> bytes) = 0;
   /// Makes all writes so far durable.
   virtual std::optional<IoTrouble> sync(const RecordId& folder) = 0;
-  /// Returns whether the complete record is present. It counts as used.
-  virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
+  /// Returns whether the complete record, of at most `most` bytes, is present. It counts as used.
+  virtual bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) = 0;
   /// Sets the time of last use to `ahead` from now, unless it is later already; a folder evicts by it. A
   /// store with its own eviction treats any `ahead` as 0.
   virtual void touch(const RecordId& folder, FileKind kind, const RecordId& id,
                      std::chrono::seconds ahead) = 0;
-  virtual void remove(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
+  /// Returns nothing if the record does not exist afterwards. Requires for chunks that other processes may
+  /// refer to: hold_for_removing().
+  virtual std::optional<IoTrouble> remove(const RecordId& folder, FileKind kind, const RecordId& id) = 0;
 
   /// Returns the names of the manifests in a namespace; nothing if that cannot be determined now.
   virtual std::optional<std::vector<RecordId>> manifests(const RecordId& folder) = 0;
@@ -96,11 +98,13 @@ class RecordStore {
 
   // -- maintenance
 
-  /// While the result is held, no collection removes chunks without a manifest. Null: a collection is
-  /// running.
-  virtual std::shared_ptr<void> hold_for_writing() = 0;
+  /// Holds the store for writing: no chunk is removed; or for removing: no snapshot is written. Null: another
+  /// holder is in the way.
+  using Hold = std::shared_ptr<void>;
+  virtual Outcome<Hold, IoTrouble> hold_for_writing() = 0;
+  virtual Outcome<Hold, IoTrouble> hold_for_removing() = 0;
   /// Removes expired and excess records. Returns nothing if another process is in the way.
-  virtual std::optional<Collected> collect(const CollectionRules& rules) = 0;
+  virtual Outcome<std::optional<Collected>, IoTrouble> collect(const CollectionRules& rules) = 0;
   /// Returns the bytes in the store, as far as known.
   virtual std::uint64_t bytes() = 0;
 };
@@ -108,7 +112,8 @@ class RecordStore {
 /// A folder of this machine. read_each() uses several threads, which also call `take`.
 class FolderStore : public RecordStore {
  public:
-  explicit FolderStore(std::string path) : folder_(std::move(path)) {}
+  explicit FolderStore(std::string path, std::shared_ptr<FileCalls> calls = FileCalls::system())
+      : folder_(std::move(path), std::move(calls)) {}
 
   std::string where() const override { return folder_.path(); }
   std::optional<IoTrouble> prepare() override;
@@ -119,14 +124,15 @@ class FolderStore : public RecordStore {
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) override;
   std::optional<IoTrouble> sync(const RecordId& folder) override;
-  bool exists(const RecordId& folder, FileKind kind, const RecordId& id) override;
+  bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) override;
   void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) override;
-  void remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
+  std::optional<IoTrouble> remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
   std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;
   std::vector<RecordId> records(const RecordId& folder, FileKind kind) override;
   std::optional<std::int64_t> changed(const RecordId& folder) override;
-  std::shared_ptr<void> hold_for_writing() override;
-  std::optional<Collected> collect(const CollectionRules& rules) override;
+  Outcome<Hold, IoTrouble> hold_for_writing() override;
+  Outcome<Hold, IoTrouble> hold_for_removing() override;
+  Outcome<std::optional<Collected>, IoTrouble> collect(const CollectionRules& rules) override;
   std::uint64_t bytes() override;
 
  private:

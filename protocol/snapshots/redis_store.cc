@@ -2,13 +2,13 @@
 
 #include <hiredis/hiredis.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <ctime>
+#include <new>
 
 namespace reprise::protocol::snapshots {
 namespace {
@@ -26,33 +26,34 @@ IoTrouble wire_trouble(const std::string& what, int code) {
   return {code, what + (code != 0 ? std::string(": ") + std::strerror(code) : std::string())};
 }
 
-/// Waits until the socket is ready for `events`. Returns 0, or an errno (ETIMEDOUT at the deadline).
-int wait_for_socket(int socket, short events, SteadyClock::time_point deadline) {
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - SteadyClock::now()).count();
-    if (left <= 0) return ETIMEDOUT;
-    pollfd waiting{.fd = socket, .events = events, .revents = 0};
-    const int ready = ::poll(&waiting, 1, static_cast<int>(left) + 1);
-    if (ready > 0) return 0;
-    if (ready < 0 && errno != EINTR) return errno;
+/// Parses answers. Lists are bounded before memory for them is allocated.
+class AnswerReader {
+ public:
+  AnswerReader() : reader_(redisReaderCreate(), &redisReaderFree) {
+    if (!reader_) throw std::bad_alloc();
+    static const redisReplyObjectFunctions kUsual = *reader_->fn;
+    static redisReplyObjectFunctions bounded = [] {
+      redisReplyObjectFunctions functions = kUsual;
+      functions.createArray = [](const redisReadTask* task, auto elements) -> void* {
+        return static_cast<std::uint64_t>(elements) > RedisConnection::kMaxList
+                   ? nullptr
+                   : kUsual.createArray(task, elements);
+      };
+      return functions;
+    }();
+    reader_->fn = &bounded;
   }
-}
 
-/// Sends all bytes. MSG_NOSIGNAL: a closed connection is an error, not a signal.
-int send_fully(int socket, std::span<const char> bytes, SteadyClock::time_point deadline) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-    if (sent > 0) {
-      bytes = bytes.subspan(static_cast<std::size_t>(sent));
-      continue;
-    }
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return errno;
-    if (const int error = wait_for_socket(socket, POLLOUT, deadline)) return error;
+  bool feed(std::span<const char> bytes) {
+    return redisReaderFeed(reader_.get(), bytes.data(), bytes.size()) == REDIS_OK;
   }
-  return 0;
-}
+  /// Returns false if what came is not an answer. `reply` stays null until a whole answer has come.
+  bool next(void*& reply) { return redisReaderGetReply(reader_.get(), &reply) == REDIS_OK; }
+  std::size_t unparsed() const { return reader_->len - reader_->pos; }
+
+ private:
+  std::unique_ptr<redisReader, void (*)(redisReader*)> reader_;
+};
 
 RedisAnswer answer_from(const redisReply& reply) {
   RedisAnswer answer;
@@ -132,26 +133,45 @@ std::string name_of(const RedisAddress& address) {
 }
 
 struct RedisConnection::Wire {
-  struct Close {
-    void operator()(redisContext* context) const { redisFree(context); }
-  };
-  std::unique_ptr<redisContext, Close> context;
+  Wire(std::shared_ptr<SocketCalls> its_calls, int its_socket)
+      : calls(std::move(its_calls)), socket(its_socket) {}
+  ~Wire() { calls->close(socket); }
+  Wire(const Wire&) = delete;
+  Wire& operator=(const Wire&) = delete;
+
+  const std::shared_ptr<SocketCalls> calls;
+  const int socket;
+  AnswerReader reader{};
+
+  int send_fully(std::span<const char> bytes, SteadyClock::time_point deadline) const {
+    while (!bytes.empty()) {
+      const ssize_t sent = calls->send(socket, bytes);
+      if (sent > 0) {
+        bytes = bytes.subspan(static_cast<std::size_t>(sent));
+        continue;
+      }
+      if (sent < 0 && errno == EINTR) continue;
+      if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK) return errno;
+      if (const int error = calls->wait(socket, POLLOUT, deadline)) return error;
+    }
+    return 0;
+  }
 };
 
-RedisConnection::RedisConnection(RedisAddress address, std::string password, Limits limits)
-    : address_(std::move(address)), password_(std::move(password)), limits_(limits) {}
+RedisConnection::RedisConnection(RedisAddress address, std::string password, Limits limits,
+                                 std::shared_ptr<SocketCalls> calls)
+    : address_(std::move(address)),
+      password_(std::move(password)),
+      limits_(limits),
+      calls_(std::move(calls)) {}
 RedisConnection::~RedisConnection() = default;
 
 std::optional<IoTrouble> RedisConnection::connect() {
-  const auto us = std::chrono::duration_cast<std::chrono::microseconds>(limits_.connect).count();
-  const timeval time{.tv_sec = us / 1'000'000, .tv_usec = static_cast<suseconds_t>(us % 1'000'000)};
-  auto wire = std::make_unique<Wire>();
-  wire->context.reset(redisConnectWithTimeout(address_.host.c_str(), address_.port, time));
-  if (!wire->context) return IoTrouble{ENOMEM, "no memory for a connection"};
-  if (wire->context->err != 0) {
-    return IoTrouble{EIO, "cannot connect to " + name_of(address_) + ": " + wire->context->errstr};
+  const auto socket = calls_->connect(address_.host, address_.port, SteadyClock::now() + limits_.connect);
+  if (!socket.ok()) {
+    return IoTrouble{EIO, "cannot connect to " + name_of(address_) + ": " + socket.error()};
   }
-  wire_ = std::move(wire);
+  wire_ = std::make_unique<Wire>(calls_, *socket);
   std::vector<Command> greeting;
   if (!password_.empty() && address_.user.empty()) greeting.push_back({"AUTH", password_});
   if (!password_.empty() && !address_.user.empty()) {
@@ -184,8 +204,6 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::ask(std::span<cons
 
 Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::exchange(std::span<const Command> commands) {
   const SteadyClock::time_point deadline = SteadyClock::now() + limits_.answer;
-  const int socket = wire_->context->fd;
-  redisReader* reader = wire_->context->reader;
   const auto fail = [&](const std::string& what, int code) {
     wire_.reset();
     return wire_trouble(what + " " + name_of(address_), code);
@@ -202,7 +220,7 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::exchange(std::span
         redisFormatCommandArgv(&text, static_cast<int>(parts.size()), parts.data(), sizes.data());
     if (length < 0) return fail("no memory for a command to", ENOMEM);
     const std::unique_ptr<char, void (*)(char*)> owned(text, &redisFreeCommand);
-    if (const int error = send_fully(socket, {text, static_cast<std::size_t>(length)}, deadline)) {
+    if (const int error = wire_->send_fully({text, static_cast<std::size_t>(length)}, deadline)) {
       return fail("cannot write to", error);
     }
   }
@@ -210,19 +228,21 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::exchange(std::span
   const auto buffer = std::make_unique<std::array<char, kReadBytes>>();
   while (answers.size() < commands.size()) {
     void* reply = nullptr;
-    if (redisReaderGetReply(reader, &reply) != REDIS_OK) return fail("not a Redis answer from", EPROTO);
+    if (!wire_->reader.next(reply)) return fail("not a Redis answer from", EPROTO);
     if (reply != nullptr) {
       const std::unique_ptr<void, void (*)(void*)> owned(reply, &freeReplyObject);
       answers.push_back(answer_from(*static_cast<redisReply*>(reply)));
       continue;
     }
-    if (reader->len - reader->pos > kMaxAnswer) return fail("too large an answer from", EPROTO);
-    if (const int error = wait_for_socket(socket, POLLIN, deadline)) return fail("no answer from", error);
-    const ssize_t got = ::recv(socket, buffer->data(), buffer->size(), MSG_DONTWAIT);
+    if (wire_->reader.unparsed() > kMaxAnswer) return fail("too large an answer from", EPROTO);
+    if (const int error = calls_->wait(wire_->socket, POLLIN, deadline)) {
+      return fail("no answer from", error);
+    }
+    const ssize_t got = calls_->receive(wire_->socket, *buffer);
     if (got == 0) return fail("the connection was closed by", ECONNRESET);
     if (got < 0 && (errno == EINTR || errno == EAGAIN || errno == EWOULDBLOCK)) continue;
     if (got < 0) return fail("cannot read from", errno);
-    if (redisReaderFeed(reader, buffer->data(), static_cast<std::size_t>(got)) != REDIS_OK) {
+    if (!wire_->reader.feed(std::span<const char>(*buffer).first(static_cast<std::size_t>(got)))) {
       return fail("no memory for an answer from", ENOMEM);
     }
   }
@@ -230,6 +250,8 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisConnection::exchange(std::span
 }
 
 namespace {
+
+constexpr std::uint64_t kMaxRemoved = 256u << 20;  // bytes of a record whose pieces are removed with it
 
 std::string family(const RecordId& folder) {
   return "reprise:" + folder.hex() + ":";
@@ -248,7 +270,7 @@ std::span<const std::byte> bytes_of(const std::string& text) {
 RedisStore::RedisStore(RedisSettings settings, std::shared_ptr<StoreBreaker> breaker)
     : settings_(std::move(settings)),
       breaker_(std::move(breaker)),
-      connection_(settings_.address, settings_.password, settings_.limits) {}
+      connection_(settings_.address, settings_.password, settings_.limits, settings_.calls) {}
 
 std::string RedisStore::where() const {
   return name_of(settings_.address);
@@ -259,15 +281,22 @@ Outcome<std::vector<RedisAnswer>, IoTrouble> RedisStore::ask(const Commands& com
   std::vector<RedisConnection::Command> parts;
   for (const auto& command : commands) parts.emplace_back(command.begin(), command.end());
   auto answers = connection_.ask(parts);
-  if (!answers.ok()) {
-    breaker_->open();
-    return answers;
-  }
-  for (const RedisAnswer& answer : *answers) {
-    if (answer.kind == RedisAnswer::Kind::kError)
-      return IoTrouble{EREMOTEIO, where() + " says: " + answer.text};
-  }
+  if (!answers.ok()) breaker_->open();
   return answers;
+}
+
+std::optional<IoTrouble> RedisStore::refusal(const RedisAnswer& answer) const {
+  if (answer.kind != RedisAnswer::Kind::kError) return std::nullopt;
+  return IoTrouble{EREMOTEIO, where() + " says: " + answer.text};
+}
+
+std::optional<IoTrouble> RedisStore::tell(const Commands& commands) {
+  const auto answers = ask(commands);
+  if (!answers.ok()) return answers.error();
+  for (const RedisAnswer& answer : *answers) {
+    if (auto refused = refusal(answer)) return refused;
+  }
+  return std::nullopt;
 }
 
 std::optional<IoTrouble> RedisStore::prepare() {
@@ -277,18 +306,26 @@ std::optional<IoTrouble> RedisStore::prepare() {
     breaker_->open();
     return answers.error();
   }
-  if (answers->front().kind == RedisAnswer::Kind::kError) {
-    return IoTrouble{EREMOTEIO, where() + " says: " + answers->front().text};
-  }
+  if (auto refused = refusal(answers->front())) return refused;
   breaker_->close();
   return std::nullopt;
 }
 
-std::string RedisStore::key_of(const RecordId& folder, FileKind kind, const RecordId& id,
-                               std::size_t piece) const {
-  std::string key = family(folder) + static_cast<char>(kind) + id.hex();
-  if (piece > 0) key.append(1, '.').append(std::to_string(piece));
-  return key;
+std::string RedisStore::key_of(const RecordId& folder, FileKind kind, const RecordId& id) const {
+  return family(folder) + static_cast<char>(kind) + id.hex();
+}
+
+std::optional<std::vector<std::string>> RedisStore::other_pieces(const std::string& key,
+                                                                 std::span<const std::byte> head,
+                                                                 std::uint64_t most) const {
+  const std::optional<std::uint64_t> total = stated_bytes(head);
+  if (!total || *total > most) return std::nullopt;
+  std::vector<std::string> keys;
+  const std::string beginning = key + "." + write_of(head) + ".";
+  for (std::size_t piece = 1; piece < pieces_of(*total); ++piece) {
+    keys.push_back(beginning + std::to_string(piece));
+  }
+  return keys;
 }
 
 std::vector<std::string> RedisStore::keep(const std::string& key) const {
@@ -298,24 +335,34 @@ std::vector<std::string> RedisStore::keep(const std::string& key) const {
 
 // -- records
 
+// A server that refuses to prolong a key, for example because it is a replica, is read nevertheless.
 Outcome<std::vector<std::byte>, Refused> RedisStore::read(const RecordId& folder, FileKind kind,
                                                           const RecordId& id, std::uint64_t most) {
+  const std::string first = key_of(folder, kind, id);
   std::vector<std::byte> record;
+  std::vector<std::string> keys = {first};
   std::uint64_t total = 0;
-  for (std::size_t piece = 0; piece == 0 || record.size() < total; ++piece) {
-    const std::string key = key_of(folder, kind, id, piece);
+  for (std::size_t piece = 0; piece < keys.size(); ++piece) {
+    const std::string& key = keys[piece];
     auto answers = ask({{"GET", key}, keep(key)});
     if (!answers.ok()) return Refused{Refusal::kIo, answers.error().message};
     const RedisAnswer& value = answers->front();
+    if (const auto refused = refusal(value)) return Refused{Refusal::kIo, refused->message};
     if (value.kind != RedisAnswer::Kind::kText) return Refused{Refusal::kMissing, key + " does not exist"};
     const auto bytes = bytes_of(value.text);
     if (piece == 0) {
-      total = bytes.size() == kPiece ? stated_bytes(bytes).value_or(kPiece) : bytes.size();
+      total = bytes.size();
+      if (bytes.size() == kPiece) {
+        auto others = other_pieces(first, bytes, most);
+        if (!others) return Refused{Refusal::kSize, key + " is larger than a record can be"};
+        total = *stated_bytes(bytes);
+        keys.insert(keys.end(), others->begin(), others->end());
+      }
       if (total > most) return Refused{Refusal::kSize, key + " is larger than a record can be"};
     }
     const std::uint64_t expected = std::min<std::uint64_t>(total - record.size(), kPiece);
     if (bytes.size() != expected)
-      return Refused{Refusal::kTruncated, key + " is shorter or longer than its header says"};
+      return Refused{Refusal::kTruncated, keys[piece] + " is shorter or longer than its header says"};
     record.insert(record.end(), bytes.begin(), bytes.end());
   }
   return record;
@@ -323,13 +370,20 @@ Outcome<std::vector<std::byte>, Refused> RedisStore::read(const RecordId& folder
 
 std::optional<IoTrouble> RedisStore::write(const RecordId& folder, FileKind kind, const RecordId& id,
                                            std::span<const std::byte> bytes) {
-  for (std::size_t piece = pieces_of(bytes.size()); piece-- > 0;) {
+  const std::string first = key_of(folder, kind, id);
+  std::vector<std::string> keys = {first};
+  if (bytes.size() > kPiece) {
+    // The pieces of the record that was there expire, or go when the server needs their memory.
+    const auto others = other_pieces(first, bytes, bytes.size());
+    if (!others) return IoTrouble{EINVAL, "what is to be stored is not a record"};
+    keys.insert(keys.end(), others->begin(), others->end());
+  }
+  for (std::size_t piece = keys.size(); piece-- > 0;) {
     const auto part = bytes.subspan(piece * kPiece, std::min(kPiece, bytes.size() - piece * kPiece));
-    std::vector<std::string> set = {"SET", key_of(folder, kind, id, piece),
+    std::vector<std::string> set = {"SET", keys[piece],
                                     std::string(reinterpret_cast<const char*>(part.data()), part.size())};
     if (settings_.ttl.count() > 0) set.insert(set.end(), {"EX", std::to_string(settings_.ttl.count())});
-    const auto answers = ask({std::move(set)});
-    if (!answers.ok()) return answers.error();
+    if (auto trouble = tell({std::move(set)})) return trouble;
   }
   if (kind != FileKind::kManifest) return std::nullopt;
   Commands commands;
@@ -337,8 +391,7 @@ std::optional<IoTrouble> RedisStore::write(const RecordId& folder, FileKind kind
   const std::string changes = family(folder) + "changes";
   commands.push_back({"INCR", changes});
   commands.push_back(keep(changes));
-  const auto answers = ask(commands);
-  return answers.ok() ? std::nullopt : std::optional(answers.error());
+  return tell(commands);
 }
 
 void RedisStore::note_manifest(const RecordId& folder, const RecordId& id, Commands& commands) const {
@@ -356,40 +409,52 @@ std::optional<IoTrouble> RedisStore::sync(const RecordId&) {
   return std::nullopt;  // durability is the Redis server's configuration
 }
 
-bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& id) {
-  const std::string first = key_of(folder, kind, id, 0);
-  auto answers = ask({keep(first), {"GETRANGE", first, "0", std::to_string(kRecordHead - 1)}});
-  if (!answers.ok() || answers->front().number != 1) return false;
-  Commands commands;
-  const std::size_t pieces = pieces_of(stated_bytes(bytes_of(answers->back().text)).value_or(0));
-  for (std::size_t piece = 1; piece < pieces; ++piece) {
-    commands.push_back(keep(key_of(folder, kind, id, piece)));
+bool RedisStore::exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) {
+  const std::string first = key_of(folder, kind, id);
+  auto answers =
+      ask({{"STRLEN", first}, {"GETRANGE", first, "0", std::to_string(kRecordHead - 1)}, keep(first)});
+  if (!answers.ok()) return false;
+  const auto head = bytes_of((*answers)[1].text);
+  const auto others = other_pieces(first, head, most);
+  if (!others) return false;
+  const std::uint64_t expected = std::min<std::uint64_t>(*stated_bytes(head), kPiece);
+  if (answers->front().number < 0 || static_cast<std::uint64_t>(answers->front().number) != expected) {
+    return false;
   }
-  if (commands.empty()) return true;
+  if (others->empty()) return true;
+  Commands commands;
+  for (const std::string& key : *others) commands.push_back({"EXISTS", key});
+  for (const std::string& key : *others) commands.push_back(keep(key));
   answers = ask(commands);
-  return answers.ok() && std::all_of(answers->begin(), answers->end(),
-                                     [](const RedisAnswer& answer) { return answer.number == 1; });
+  return answers.ok() &&
+         std::all_of(answers->begin(), answers->begin() + static_cast<std::ptrdiff_t>(others->size()),
+                     [](const RedisAnswer& answer) { return answer.number == 1; });
 }
 
 void RedisStore::touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds) {
-  Commands commands = {keep(key_of(folder, kind, id, 0))};
+  Commands commands = {keep(key_of(folder, kind, id))};
   if (kind == FileKind::kManifest) note_manifest(folder, id, commands);
   static_cast<void>(ask(commands));
 }
 
-void RedisStore::remove(const RecordId& folder, FileKind kind, const RecordId& id) {
-  Commands commands = {{"DEL", key_of(folder, kind, id, 0)}};
+std::optional<IoTrouble> RedisStore::remove(const RecordId& folder, FileKind kind, const RecordId& id) {
+  const std::string first = key_of(folder, kind, id);
+  const auto answers = ask({{"GETRANGE", first, "0", std::to_string(kRecordHead - 1)}});
+  if (!answers.ok()) return answers.error();
+  Commands commands = {{"DEL", first}};
+  const auto others = other_pieces(first, bytes_of(answers->front().text), kMaxRemoved);
+  if (others) commands.front().insert(commands.front().end(), others->begin(), others->end());
   if (kind == FileKind::kManifest) {
     commands.push_back({"ZREM", family(folder) + "manifests", id.hex()});
     commands.push_back({"INCR", family(folder) + "changes"});
   }
-  static_cast<void>(ask(commands));
+  return tell(commands);
 }
 
 std::optional<std::vector<RecordId>> RedisStore::manifests(const RecordId& folder) {
   const auto answers =
       ask({{"ZREVRANGE", family(folder) + "manifests", "0", std::to_string(kMaxManifests - 1)}});
-  if (!answers.ok()) return std::nullopt;
+  if (!answers.ok() || refusal(answers->front())) return std::nullopt;
   std::vector<RecordId> found;
   for (const std::string& name : answers->front().list) {
     if (const auto id = RecordId::from_hex(name)) found.push_back(*id);
@@ -399,21 +464,11 @@ std::optional<std::vector<RecordId>> RedisStore::manifests(const RecordId& folde
 
 std::optional<std::int64_t> RedisStore::changed(const RecordId& folder) {
   const auto answers = ask({{"GET", family(folder) + "changes"}});
-  if (!answers.ok()) return std::nullopt;
+  if (!answers.ok() || refusal(answers->front())) return std::nullopt;
   const std::string& text = answers->front().text;
   std::int64_t count = 0;
   std::from_chars(text.data(), text.data() + text.size(), count);
   return std::max<std::int64_t>(count, 0);
-}
-
-// -- maintenance: the server expires and evicts keys itself
-
-std::shared_ptr<void> RedisStore::hold_for_writing() {
-  return breaker_;
-}
-
-std::optional<RecordStore::Collected> RedisStore::collect(const CollectionRules&) {
-  return Collected{};
 }
 
 }  // namespace reprise::protocol::snapshots

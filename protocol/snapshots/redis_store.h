@@ -2,18 +2,21 @@
 // RedisStore: a Redis server as a RecordStore, shared by several servers.
 //
 //   reprise:<folder>:m<name>     record of a manifest
-//   reprise:<folder>:c<name>     record of a chunk, or its first kPiece bytes; the rest is in <key>.1, .2,
-//   ...
+//   reprise:<folder>:c<name>     record of a chunk, or its first kPiece bytes
+//   <key>.<write>.1, .2, ...     the rest of a record above kPiece bytes
 //   reprise:<folder>:manifests   sorted set: names of manifests, by time of last use
 //   reprise:<folder>:changes     counter of added and removed manifests
 // All keys expire `ttl` after their last use. The server limits the total size (maxmemory). Pieces are
-// written from last to first, and a manifest after its chunks.
+// written from last to first, and a manifest after its chunks. <write> is the record's nonce: the pieces of two
+// writers of one record do not mix.
+//
+// Anyone may have written what the server holds, so the size that a record states bounds nothing until it was
+// compared with the largest that the caller expects.
 //
 // A connection error opens the breaker, which stops all commands. A refusal by the server, because it is full
 // or still loading, does not.
 //
-// hiredis connects, writes commands and parses answers; only redis_store.cc uses it. Threading: as
-// RecordStore.
+// hiredis writes commands and parses answers; only redis_store.cc uses it. Threading: as RecordStore.
 
 #include <chrono>
 #include <cstdint>
@@ -26,6 +29,7 @@
 #include "base/outcome.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/snapshot_folder.h"
+#include "protocol/snapshots/socket_calls.h"
 
 namespace reprise::protocol::snapshots {
 
@@ -51,7 +55,7 @@ struct RedisAnswer {
 /// A connection to a Redis server, with time and size limits.
 ///
 /// Connects on first use, and reconnects if the server has closed the connection. On a timeout, an answer
-/// above kMaxAnswer or a malformed answer, the connection is closed.
+/// above kMaxAnswer or kMaxList, or a malformed answer, the connection is closed.
 ///
 /// Threading: one thread; blocks for `connect` plus `answer` at most.
 class RedisConnection {
@@ -61,9 +65,11 @@ class RedisConnection {
     std::chrono::milliseconds answer{3000};  // for all commands sent together
   };
   static constexpr std::size_t kMaxAnswer = 16u << 20;  // maximum unparsed bytes
+  static constexpr std::size_t kMaxList = 1u << 16;     // maximum elements of a list
   using Command = std::vector<std::string_view>;
 
-  RedisConnection(RedisAddress address, std::string password, Limits limits);
+  RedisConnection(RedisAddress address, std::string password, Limits limits,
+                  std::shared_ptr<SocketCalls> calls = SocketCalls::system());
   ~RedisConnection();
   RedisConnection(const RedisConnection&) = delete;
   RedisConnection& operator=(const RedisConnection&) = delete;
@@ -83,6 +89,7 @@ class RedisConnection {
   const RedisAddress address_;
   const std::string password_;
   const Limits limits_;
+  const std::shared_ptr<SocketCalls> calls_;
   std::unique_ptr<Wire> wire_;  // null: not connected
 };
 
@@ -91,6 +98,7 @@ struct RedisSettings {
   std::string password{};
   std::chrono::seconds ttl{0};  // 0: unlimited
   RedisConnection::Limits limits{};
+  std::shared_ptr<SocketCalls> calls = SocketCalls::system();
 };
 
 class RedisStore : public RecordStore {
@@ -108,21 +116,34 @@ class RedisStore : public RecordStore {
   std::optional<IoTrouble> write(const RecordId& folder, FileKind kind, const RecordId& id,
                                  std::span<const std::byte> bytes) override;
   std::optional<IoTrouble> sync(const RecordId& folder) override;
-  bool exists(const RecordId& folder, FileKind kind, const RecordId& id) override;
+  bool exists(const RecordId& folder, FileKind kind, const RecordId& id, std::uint64_t most) override;
   void touch(const RecordId& folder, FileKind kind, const RecordId& id, std::chrono::seconds ahead) override;
-  void remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
+  std::optional<IoTrouble> remove(const RecordId& folder, FileKind kind, const RecordId& id) override;
   std::optional<std::vector<RecordId>> manifests(const RecordId& folder) override;
   std::optional<std::int64_t> changed(const RecordId& folder) override;
-  std::shared_ptr<void> hold_for_writing() override;
-  std::optional<Collected> collect(const CollectionRules& rules) override;
+  Outcome<Hold, IoTrouble> hold_for_writing() override { return Hold(breaker_); }
+  Outcome<Hold, IoTrouble> hold_for_removing() override { return Hold(breaker_); }
+  /// The server expires and evicts keys itself.
+  Outcome<std::optional<Collected>, IoTrouble> collect(const CollectionRules&) override {
+    return std::optional(Collected{});
+  }
   std::uint64_t bytes() override { return 0; }
 
  private:
   using Commands = std::vector<std::vector<std::string>>;
 
-  /// Returns the answers, or the first error among them.
+  /// Returns the answers, among which may be errors.
   Outcome<std::vector<RedisAnswer>, IoTrouble> ask(const Commands& commands);
-  std::string key_of(const RecordId& folder, FileKind kind, const RecordId& id, std::size_t piece) const;
+  /// Returns the error if the server refused the command.
+  std::optional<IoTrouble> refusal(const RedisAnswer& answer) const;
+  /// Sends the commands; returns the first error of the connection or of the server.
+  std::optional<IoTrouble> tell(const Commands& commands);
+  std::string key_of(const RecordId& folder, FileKind kind, const RecordId& id) const;
+  /// Returns the keys of a record's pieces after the first, by the beginning of the record; nothing if that is
+  /// no record of at most `most` bytes.
+  std::optional<std::vector<std::string>> other_pieces(const std::string& key,
+                                                       std::span<const std::byte> head,
+                                                       std::uint64_t most) const;
   /// Returns a command that renews the key's ttl and answers 1 if the key exists.
   std::vector<std::string> keep(const std::string& key) const;
   void note_manifest(const RecordId& folder, const RecordId& id, Commands& commands) const;

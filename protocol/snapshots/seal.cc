@@ -135,6 +135,13 @@ Nonce new_nonce() {
   return nonce;
 }
 
+RecordId random_id() {
+  RecordId id;
+  REPRISE_CHECK(RAND_bytes(raw(id.bytes.data()), static_cast<int>(id.bytes.size())) == 1,
+                "RAND_bytes failed");
+  return id;
+}
+
 Tag seal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,
          std::span<const std::byte> plain, std::span<std::byte> sealed) {
   REPRISE_CHECK(plain.size() == sealed.size(), "the sealed and the plain bytes differ in length");
@@ -170,24 +177,13 @@ namespace {
 
 constexpr std::size_t kMaxSecret = 4096;
 
-/// Returns 64 hex digits: 256 random bits.
-std::string new_secret() {
-  std::string text;
-  while (text.size() < 64) {
-    RecordId id;
-    const Nonce random = new_nonce();
-    std::memcpy(id.bytes.data(), random.data(), random.size());
-    text += id.hex().substr(0, 2 * random.size());
-  }
-  return text.substr(0, 64);
-}
-
 /// Creates the file atomically. If several processes do so at once, the first one wins.
 bool make_secret(const std::string& path) {
-  const std::string temporary = path + "." + std::to_string(::getpid());
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+  // A random name, because processes in other containers or machines may have the same process ID.
+  const std::string temporary = path + "." + random_id().hex();
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (file < 0) return false;
-  const std::string text = new_secret() + "\n";
+  const std::string text = random_id().hex() + random_id().hex() + "\n";  // 256 random bits
   const bool written =
       ::write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size()) && ::fsync(file) == 0;
   int error = errno;

@@ -57,6 +57,8 @@ NamespaceKeys keys_of_folder(const Key& master, const RecordId& folder);
 
 /// Returns a random nonce, to be used once.
 Nonce new_nonce();
+/// Returns 128 random bits.
+RecordId random_id();
 /// Encrypts `plain` to `sealed`, which has the same size and may be the same memory. `open_too` is
 /// authenticated, not encrypted.
 Tag seal(const Key& key, const Nonce& nonce, std::span<const std::byte> open_too,

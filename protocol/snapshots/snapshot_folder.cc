@@ -1,103 +1,109 @@
 #include "protocol/snapshots/snapshot_folder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <ctime>
 #include <map>
 #include <new>
+#include <set>
 #include <utility>
 
 namespace reprise::protocol::snapshots {
 namespace {
+
+constexpr int kRead = O_RDONLY | O_CLOEXEC | O_NOFOLLOW;
+constexpr int kMake = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
 
 IoTrouble trouble(const std::string& what) {
   const int code = errno;
   return {code, what + ": " + std::strerror(code)};
 }
 
+/// Repeats a call while signals interrupt it.
+template <class Call>
+auto uninterrupted(const Call& call) {
+  for (;;) {
+    const auto result = call();
+    if (result >= 0 || errno != EINTR) return result;
+  }
+}
+
 /// A file descriptor that is closed on destruction.
 class OpenFile {
  public:
-  explicit OpenFile(int number) : number_(number) {}
+  OpenFile(FileCalls& calls, const std::string& path, int flags)
+      : calls_(calls), number_(uninterrupted([&] { return calls.open(path, flags, 0600); })) {}
   ~OpenFile() {
-    if (number_ >= 0) ::close(number_);
+    if (number_ >= 0) calls_.close(number_);
   }
   OpenFile(const OpenFile&) = delete;
   OpenFile& operator=(const OpenFile&) = delete;
   explicit operator bool() const { return number_ >= 0; }
-  int number() const { return number_; }
   int release() { return std::exchange(number_, -1); }
 
+  /// Returns true if all bytes were read; errno says why not, 0: the file ended.
+  bool read(std::span<std::byte> to) const {
+    while (!to.empty()) {
+      const ssize_t got = uninterrupted([&] { return calls_.read(number_, to); });
+      if (got == 0) errno = 0;
+      if (got <= 0) return false;
+      to = to.subspan(static_cast<std::size_t>(got));
+    }
+    return true;
+  }
+  bool write(std::span<const std::byte> bytes) const {
+    while (!bytes.empty()) {
+      const ssize_t put = uninterrupted([&] { return calls_.write(number_, bytes); });
+      if (put == 0) errno = EIO;
+      if (put <= 0) return false;
+      bytes = bytes.subspan(static_cast<std::size_t>(put));
+    }
+    return true;
+  }
+  bool sync() const {
+    return uninterrupted([&] { return calls_.sync(number_); }) == 0;
+  }
+  bool sync_data() const {
+    return uninterrupted([&] { return calls_.sync_data(number_); }) == 0;
+  }
+  bool lock(int how) const {
+    return uninterrupted([&] { return calls_.lock(number_, how); }) == 0;
+  }
+  bool status(struct stat& about) const {
+    return uninterrupted([&] { return calls_.status(number_, about); }) == 0;
+  }
+
  private:
+  FileCalls& calls_;
   int number_;
 };
 
-bool read_fully(int file, std::byte* to, std::size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t got = ::read(file, to, bytes);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return false;
-    to += got;
-    bytes -= static_cast<std::size_t>(got);
-  }
-  return true;
+bool path_status(FileCalls& calls, const std::string& path, struct stat& about) {
+  return uninterrupted([&] { return calls.status(path, about); }) == 0;
 }
 
-bool write_fully(int file, std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(file, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    bytes = bytes.subspan(static_cast<std::size_t>(put));
-  }
-  return true;
-}
-
-/// Returns the names in a folder; empty if it cannot be read.
-std::vector<std::string> names_in(const std::string& path) {
-  std::vector<std::string> names;
-  const std::unique_ptr<DIR, int (*)(DIR*)> folder(::opendir(path.c_str()), &::closedir);
-  if (!folder) return names;
-  while (const dirent* entry = ::readdir(folder.get())) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") names.push_back(name);
-  }
-  return names;
-}
-
-std::vector<RecordId> references_in(const std::string& path, std::uint64_t bytes) {
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  std::vector<std::byte> head(kRecordHead);
-  if (!file || bytes < head.size() || !read_fully(file.number(), head.data(), head.size())) return {};
-  if (stated_bytes(head).value_or(0) != bytes) return {};
-  std::uint32_t count = 0;
-  std::memcpy(&count, head.data() + 12, sizeof count);
-  head.resize(kRecordHead + 16 * std::size_t{count});
-  if (!read_fully(file.number(), head.data() + kRecordHead, head.size() - kRecordHead)) return {};
-  auto read = read_head(head, bytes);
-  return read.ok() ? std::move(read->references) : std::vector<RecordId>{};
-}
-
-std::optional<IoTrouble> make_folder(const std::string& path) {
-  if (::mkdir(path.c_str(), 0700) == 0 || errno == EEXIST) return std::nullopt;
-  return trouble("cannot make " + path);
+bool names_in(FileCalls& calls, const std::string& path, std::vector<std::string>& names) {
+  return uninterrupted([&] {
+           names.clear();
+           return calls.list(path, names);
+         }) == 0;
 }
 
 }  // namespace
 
-FolderLock::FolderLock(FolderLock&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+FolderLock::FolderLock(FolderLock&& other) noexcept
+    : calls_(std::move(other.calls_)), file_(std::exchange(other.file_, -1)) {}
 FolderLock& FolderLock::operator=(FolderLock&& other) noexcept {
+  std::swap(calls_, other.calls_);
   std::swap(file_, other.file_);
   return *this;
 }
 FolderLock::~FolderLock() {
-  if (file_ >= 0) ::close(file_);
+  if (file_ >= 0) calls_->close(file_);
 }
 
 std::string SnapshotFolder::folder_path(const RecordId& folder) const {
@@ -105,6 +111,24 @@ std::string SnapshotFolder::folder_path(const RecordId& folder) const {
 }
 std::string SnapshotFolder::file_path(const RecordId& folder, FileKind kind, const RecordId& id) const {
   return folder_path(folder) + "/" + static_cast<char>(kind) + id.hex();
+}
+
+std::optional<IoTrouble> SnapshotFolder::make_folder(const std::string& path) const {
+  if (uninterrupted([&] { return calls_->make_folder(path, 0700); }) == 0 || errno == EEXIST) {
+    return std::nullopt;
+  }
+  return trouble("cannot make " + path);
+}
+
+std::optional<IoTrouble> SnapshotFolder::sync_folder(const std::string& path) const {
+  const OpenFile file(*calls_, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (!file || !file.sync()) return trouble("cannot sync " + path);
+  return std::nullopt;
+}
+
+std::optional<IoTrouble> SnapshotFolder::remove_path(const std::string& path) const {
+  if (uninterrupted([&] { return calls_->remove(path); }) == 0 || errno == ENOENT) return std::nullopt;
+  return trouble("cannot remove " + path);
 }
 
 std::optional<IoTrouble> SnapshotFolder::prepare() const {
@@ -115,27 +139,32 @@ std::optional<IoTrouble> SnapshotFolder::prepare() const {
   return make_folder(path_);
 }
 
+// All processes probe with the same file, so that killed ones leave one at most. Its contents do not matter.
 std::optional<IoTrouble> SnapshotFolder::probe() const {
-  const std::string path = path_ + "/probe" + std::to_string(::getpid());
-  const OpenFile file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+  const std::string path = path_ + "/probe";
+  const OpenFile file(*calls_, path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW);
   if (!file) return trouble("cannot make " + path);
   const std::vector<std::byte> bytes(64u << 10);
   std::optional<IoTrouble> failed;
-  if (!write_fully(file.number(), bytes) || ::fsync(file.number()) != 0)
-    failed = trouble("cannot write " + path);
-  ::unlink(path.c_str());
+  if (!file.write(bytes) || !file.sync()) failed = trouble("cannot write " + path);
+  static_cast<void>(remove_path(path));
   return failed;
 }
 
-std::optional<FolderLock> SnapshotFolder::lock(int how) const {
-  OpenFile file(::open((path_ + "/lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file || ::flock(file.number(), how | LOCK_NB) != 0) return std::nullopt;
-  return FolderLock(file.release());
+Outcome<std::optional<FolderLock>, IoTrouble> SnapshotFolder::lock(int how) const {
+  const std::string path = path_ + "/lock";
+  OpenFile file(*calls_, path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW);
+  if (!file) return trouble("cannot open " + path);
+  if (!file.lock(how | LOCK_NB)) {
+    if (errno == EWOULDBLOCK) return std::optional<FolderLock>();
+    return trouble("cannot lock " + path);
+  }
+  return std::optional<FolderLock>(std::in_place, calls_, file.release());
 }
-std::optional<FolderLock> SnapshotFolder::lock_shared() const {
+Outcome<std::optional<FolderLock>, IoTrouble> SnapshotFolder::lock_shared() const {
   return lock(LOCK_SH);
 }
-std::optional<FolderLock> SnapshotFolder::lock_alone() const {
+Outcome<std::optional<FolderLock>, IoTrouble> SnapshotFolder::lock_alone() const {
   return lock(LOCK_EX);
 }
 
@@ -154,13 +183,13 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
                                                                        const RecordId& id, std::uint64_t most,
                                                                        std::vector<std::byte>& room) const {
   const std::string path = file_path(folder, kind, id);
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  const OpenFile file(*calls_, path, kRead);
   if (!file) {
     const bool gone = errno == ENOENT;
     return Refused{gone ? Refusal::kMissing : Refusal::kIo, trouble("cannot open " + path).message};
   }
   struct stat about {};
-  if (::fstat(file.number(), &about) != 0) return Refused{Refusal::kIo, trouble(path).message};
+  if (!file.status(about)) return Refused{Refusal::kIo, trouble(path).message};
   const auto bytes = static_cast<std::uint64_t>(about.st_size);
   if (bytes > most) return Refused{Refusal::kSize, path + " is larger than a record can be"};
   if (room.size() < bytes) {
@@ -171,7 +200,7 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
       return Refused{Refusal::kIo, "there is no memory to read " + path};
     }
   }
-  if (!read_fully(file.number(), room.data(), bytes)) {
+  if (!file.read(std::span(room).first(bytes))) {
     return Refused{Refusal::kIo, trouble("cannot read " + path).message};
   }
   return std::span<const std::byte>(room).first(bytes);
@@ -179,37 +208,37 @@ Outcome<std::span<const std::byte>, Refused> SnapshotFolder::read_into(const Rec
 
 std::optional<IoTrouble> SnapshotFolder::write(const RecordId& folder, FileKind kind, const RecordId& id,
                                                std::span<const std::byte> bytes) const {
-  static std::atomic<std::uint64_t> last{0};  // relaxed: only makes names unique
   const std::string within = folder_path(folder);
   if (auto failed = make_folder(within)) return failed;
-  const std::string temporary = within + "/t" + std::to_string(::getpid()) + "-" +
-                                std::to_string(last.fetch_add(1, std::memory_order_relaxed));
+  // A random name, because processes in other containers or machines may have the same process ID.
+  const std::string temporary = within + "/t" + random_id().hex();
   const std::string path = file_path(folder, kind, id);
   const auto fail = [&](const std::string& what) {
     IoTrouble failed = trouble(what);
-    ::unlink(temporary.c_str());
+    static_cast<void>(remove_path(temporary));
     return failed;
   };
   {
-    const OpenFile file(
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
+    const OpenFile file(*calls_, temporary, kMake);
     if (!file) return trouble("cannot make " + temporary);
-    if (!write_fully(file.number(), bytes)) return fail("cannot write " + temporary);
-    if (::fdatasync(file.number()) != 0) return fail("cannot sync " + temporary);
+    if (!file.write(bytes)) return fail("cannot write " + temporary);
+    if (!file.sync_data()) return fail("cannot sync " + temporary);
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return fail("cannot rename to " + path);
+  if (uninterrupted([&] { return calls_->rename(temporary, path); }) != 0) {
+    return fail("cannot rename to " + path);
+  }
   return std::nullopt;
 }
 
+// The parent as well: this or another process may just have made the namespace's folder.
 std::optional<IoTrouble> SnapshotFolder::sync(const RecordId& folder) const {
-  const std::string path = folder_path(folder);
-  const OpenFile file(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!file || ::fsync(file.number()) != 0) return trouble("cannot sync " + path);
-  return std::nullopt;
+  if (auto failed = sync_folder(folder_path(folder))) return failed;
+  return sync_folder(path_);
 }
 
 bool SnapshotFolder::exists(const RecordId& folder, FileKind kind, const RecordId& id) const {
-  return ::access(file_path(folder, kind, id).c_str(), F_OK) == 0;
+  struct stat about {};
+  return path_status(*calls_, file_path(folder, kind, id), about);
 }
 
 void SnapshotFolder::touch(const RecordId& folder, FileKind kind, const RecordId& id,
@@ -217,60 +246,115 @@ void SnapshotFolder::touch(const RecordId& folder, FileKind kind, const RecordId
   const std::string path = file_path(folder, kind, id);
   timespec used{};
   struct stat about {};
-  if (::clock_gettime(CLOCK_REALTIME, &used) != 0 || ::lstat(path.c_str(), &about) != 0) return;
+  if (::clock_gettime(CLOCK_REALTIME, &used) != 0 || !path_status(*calls_, path, about)) return;
   used.tv_sec += ahead.count();
   if (about.st_mtim.tv_sec > used.tv_sec) return;
   const timespec times[2] = {used, used};
-  static_cast<void>(::utimensat(AT_FDCWD, path.c_str(), times, AT_SYMLINK_NOFOLLOW));
+  static_cast<void>(uninterrupted([&] { return calls_->set_times(path, times); }));
 }
 
-void SnapshotFolder::remove(const RecordId& folder, FileKind kind, const RecordId& id) const {
-  static_cast<void>(::unlink(file_path(folder, kind, id).c_str()));
+std::optional<IoTrouble> SnapshotFolder::remove(const RecordId& folder, FileKind kind,
+                                                const RecordId& id) const {
+  return remove_path(file_path(folder, kind, id));
 }
 
 // -- the whole folder
 
-std::vector<RecordId> SnapshotFolder::records(const RecordId& folder, FileKind kind) const {
+std::optional<std::vector<RecordId>> SnapshotFolder::records(const RecordId& folder, FileKind kind) const {
+  std::vector<std::string> names;
   std::vector<RecordId> found;
-  for (const std::string& name : names_in(folder_path(folder))) {
+  if (!names_in(*calls_, folder_path(folder), names)) {
+    return errno == ENOENT ? std::optional(found) : std::nullopt;
+  }
+  for (const std::string& name : names) {
     if (name.front() != static_cast<char>(kind)) continue;
     if (const auto id = RecordId::from_hex(name.substr(1))) found.push_back(*id);
   }
   return found;
 }
 
-std::int64_t SnapshotFolder::changed(const RecordId& folder) const {
+std::optional<std::int64_t> SnapshotFolder::changed(const RecordId& folder) const {
   struct stat about {};
-  if (::stat(folder_path(folder).c_str(), &about) != 0) return 0;
+  if (!path_status(*calls_, folder_path(folder), about)) {
+    return errno == ENOENT ? std::optional<std::int64_t>(0) : std::nullopt;
+  }
   return about.st_mtim.tv_sec * 1'000'000'000 + about.st_mtim.tv_nsec;
 }
 
-std::vector<FolderFile> SnapshotFolder::scan() const {
+Outcome<std::vector<RecordId>, IoTrouble> SnapshotFolder::references_in(const std::string& path,
+                                                                        std::uint64_t bytes) const {
+  const std::vector<RecordId> none;
+  const OpenFile file(*calls_, path, kRead);
+  if (!file) return trouble("cannot open " + path);
+  std::vector<std::byte> head(kRecordHead);
+  if (bytes < head.size()) return none;
+  if (!file.read(head)) return trouble("cannot read " + path);
+  if (stated_bytes(head).value_or(0) != bytes) return none;
+  std::uint32_t count = 0;
+  std::memcpy(&count, head.data() + 12, sizeof count);
+  head.resize(kRecordHead + 16 * std::size_t{count});
+  if (!file.read(std::span(head).subspan(kRecordHead))) return trouble("cannot read " + path);
+  auto read = read_head(head, bytes);
+  return read.ok() ? std::move(read->references) : none;
+}
+
+Outcome<std::vector<FolderFile>, IoTrouble> SnapshotFolder::scan() const {
   std::vector<FolderFile> files;
-  for (const std::string& folder_name : names_in(path_)) {
+  std::vector<std::string> folders, names;
+  if (!names_in(*calls_, path_, folders)) return trouble("cannot read " + path_);
+  for (const std::string& folder_name : folders) {
     const auto folder = RecordId::from_hex(folder_name);
     if (!folder) continue;
-    for (const std::string& name : names_in(path_ + "/" + folder_name)) {
+    const std::string within = path_ + "/" + folder_name;
+    if (!names_in(*calls_, within, names)) return trouble("cannot read " + within);
+    for (const std::string& name : names) {
       FolderFile file{.folder = *folder, .kind = static_cast<FileKind>(name.front()), .name = name};
       const auto id = RecordId::from_hex(name.substr(1));
       const bool is_record = file.kind == FileKind::kManifest || file.kind == FileKind::kChunk ||
                              file.kind == FileKind::kTurn || file.kind == FileKind::kName;
-      const bool known = file.kind == FileKind::kTemporary || (id && is_record);
-      const std::string path = path_ + "/" + folder_name + "/" + name;
+      const std::string path = within + "/" + name;
       struct stat about {};
-      if (!known || ::lstat(path.c_str(), &about) != 0 || !S_ISREG(about.st_mode)) continue;
+      if (file.kind != FileKind::kTemporary && !(id && is_record)) continue;
+      if (!path_status(*calls_, path, about)) {
+        if (errno == ENOENT) continue;  // removed meanwhile
+        return trouble("cannot read " + path);
+      }
+      if (!S_ISREG(about.st_mode)) continue;
       if (id) file.id = *id;
       file.bytes = static_cast<std::uint64_t>(about.st_size);
       file.used = about.st_mtim.tv_sec;
-      if (file.kind == FileKind::kManifest) file.references = references_in(path, file.bytes);
+      if (file.kind == FileKind::kManifest) {
+        auto references = references_in(path, file.bytes);
+        if (!references.ok() && references.error().code == ENOENT) continue;
+        if (!references.ok()) return references.error();
+        file.references = std::move(*references);
+      }
       files.push_back(std::move(file));
     }
   }
   return files;
 }
 
-void SnapshotFolder::remove(const FolderFile& file) const {
-  static_cast<void>(::unlink((folder_path(file.folder) + "/" + file.name).c_str()));
+Outcome<std::optional<Collection>, IoTrouble> SnapshotFolder::collect(const CollectionRules& rules) const {
+  const auto alone = lock_alone();
+  if (!alone.ok()) return alone.error();
+  if (!*alone) return std::optional<Collection>();
+  auto files = scan();
+  if (!files.ok()) return files.error();
+  Collection plan = plan_collection(std::move(*files), rules);
+  std::set<RecordId> changed;  // folders
+  for (const bool chunks : {false, true}) {
+    for (const FolderFile& file : plan.going) {
+      if ((file.kind == FileKind::kChunk) != chunks) continue;
+      if (auto failed = remove_path(folder_path(file.folder) + "/" + file.name)) return *failed;
+      changed.insert(file.folder);
+    }
+    for (const RecordId& folder : std::exchange(changed, {})) {
+      if (chunks) continue;  // a chunk that comes back is collected again
+      if (auto failed = sync_folder(folder_path(folder))) return *failed;
+    }
+  }
+  return std::optional(std::move(plan));
 }
 
 // -- collection

@@ -35,7 +35,6 @@ struct CellLinks {
 
 namespace {
 
-constexpr int kQuantum = 64;           // max turns before the executor's other actors get theirs
 constexpr int kTurnsBetweenLooks = 8;  // turns between clock checks while turns are short
 // Turns after a long one with a clock check after each, so that an actor that mixes long and short turns
 // yields after each long one instead of delaying other arrivals by several.
@@ -169,11 +168,11 @@ void Cell::schedule() {
   executor_->make_ready(*this);
 }
 
-bool Cell::run() {
+bool Cell::run(int most_turns) {
   const CurrentCell scope(this);
   const std::uint64_t begin = ticks();
   const std::uint64_t slice = time_slice_ticks();
-  for (int turn = 0; turn < kQuantum; ++turn) {
+  for (int turn = 0; turn < most_turns; ++turn) {
     Node* node = mailbox_.take(takes_messages());
     if (node == nullptr) break;
     turns_.store(turns() + 1, std::memory_order_relaxed);
@@ -182,7 +181,7 @@ bool Cell::run() {
     } else {
       node->ops->run(node, *this);
     }
-    if (stop_requested()) begin_stop(stop_reason_.load(std::memory_order_relaxed), {});
+    if (stop_requested()) begin_stop(requested_reason_.load(std::memory_order_relaxed), {});
     if (life() == Life::kStopped) return true;
     if (watchful_ > 0 || turn % kTurnsBetweenLooks == kTurnsBetweenLooks - 1) {
       if (ticks() - begin > slice) {
@@ -400,7 +399,7 @@ void Cell::continue_restart() {
 
 void Cell::request_stop(StopReason reason) {
   if (stop_requested_.exchange(true, std::memory_order_relaxed)) return;
-  stop_reason_.store(reason, std::memory_order_relaxed);
+  requested_reason_.store(reason, std::memory_order_relaxed);
   post_control(*this, [reason](Cell* cell) {
     if (cell != nullptr) cell->begin_stop(reason, {});
   });
@@ -410,7 +409,7 @@ void Cell::begin_stop(StopReason reason, std::string why) {
   if (life() >= Life::kStopping) return;
   life_.store(Life::kStopping, std::memory_order_relaxed);
   mailbox_.close();
-  stop_reason_.store(reason, std::memory_order_relaxed);
+  stop_reason_ = reason;
   if (!why.empty()) links().why = std::move(why);
   drop_all_activations();
   mailbox_.bounce_waiting(ErrorCode::kStopped);
@@ -420,7 +419,7 @@ void Cell::begin_stop(StopReason reason, std::string why) {
 
 void Cell::stop_children() {
   if (links_ == nullptr) return;
-  const bool all_stops = stop_reason_.load(std::memory_order_relaxed) == StopReason::kSystemStopping;
+  const bool all_stops = stop_reason_ == StopReason::kSystemStopping;
   for (Cell* child = links_->first_child; child != nullptr; child = child->next_sibling_) {
     child->request_stop(all_stops ? StopReason::kSystemStopping : StopReason::kStopped);
   }
@@ -449,7 +448,7 @@ void Cell::continue_ending() {
 }
 
 void Cell::finish_stop() {
-  const StopReason reason = stop_reason_.load(std::memory_order_relaxed);
+  const StopReason reason = stop_reason_;
   const bool orderly = reason == StopReason::kStopped || reason == StopReason::kSystemStopping;
   if (actor_ != nullptr) {
     if (orderly && type_.on_stop != nullptr) {
@@ -476,8 +475,9 @@ void Cell::finish_stop() {
   if (parent_ != nullptr) {
     post_control(*parent_, [child = CellPtr(this), escalation](Cell* parent) {
       if (parent == nullptr) return;
-      parent->child_ended(*child);
+      // Before the end is noted: that may end or restart the parent, and the failure belongs to the actor before.
       if (!escalation.empty()) parent->child_escalated(escalation);
+      parent->child_ended(*child);
     });
   } else if (escalates) {
     const FailureHooks& hooks = executor_->core().hooks();
@@ -498,7 +498,7 @@ void Cell::add_watcher(Cell& watcher) {
       return;
     }
     // The cell has stopped; its executor wrote these fields before that, and Executor::ring() gives the ordering.
-    send_down(*watcher, Down{self->id_, self->stop_reason_.load(std::memory_order_relaxed),
+    send_down(*watcher, Down{self->id_, self->stop_reason_,
                              self->last_words_ != nullptr ? *self->last_words_ : std::string()});
   });
 }

@@ -100,9 +100,11 @@ class Cell {
   /// Puts an arriving node into the mailbox, or bounces it.
   void accept(Node* node);
 
-  /// Runs up to kQuantum turns. True: the actor has stopped, and the caller drops the cell's reference to
+  static constexpr int kQuantum = 64;  // max turns before the executor's other actors get theirs
+
+  /// Runs up to `most_turns` turns. True: the actor has stopped, and the caller drops the cell's reference to
   /// itself.
-  [[nodiscard]] bool run();
+  [[nodiscard]] bool run(int most_turns);
 
   /// Takes ownership of a coroutine and runs it until it suspends.
   void begin(std::unique_ptr<Activation> activation);
@@ -184,8 +186,10 @@ class Cell {
   // Checked after every turn. Relaxed: the control node sent with it guarantees that the stop is seen; the
   // flag only makes it sooner.
   std::atomic<bool> stop_requested_{false};
-  std::atomic<StopReason> stop_reason_{StopReason::kStopped};
+  std::atomic<StopReason> requested_reason_{StopReason::kStopped};  // like stop_requested_
 
+  // Why the actor stops. Written once, when it begins to stop: a later request must not hide a failure.
+  StopReason stop_reason_ = StopReason::kStopped;
   bool scheduled_ = false;
   int watchful_ = 0;  // turns left with a clock check after each
   OnFailure on_failure_;

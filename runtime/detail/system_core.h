@@ -35,8 +35,13 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
   void add_executor(ExecutorPtr executor);
   std::vector<ExecutorPtr> executors() const;
 
-  /// choose_worker() takes the less busy of two workers in rotation.
-  void set_pool(std::vector<ExecutorPtr> pool) { pool_ = std::move(pool); }
+  /// choose_worker() takes the less busy of two workers in rotation. Without `own_threads`, actors that ask for a thread
+  /// of their own are placed by it, too.
+  void set_pool(std::vector<ExecutorPtr> pool, bool own_threads = true) {
+    pool_ = std::move(pool);
+    own_threads_ = own_threads;
+  }
+  bool own_threads() const { return own_threads_; }
   Executor& choose_worker();
 
   void note_dead_letter() { dead_letters_.fetch_add(1, std::memory_order_relaxed); }
@@ -57,6 +62,7 @@ class SystemCore : public std::enable_shared_from_this<SystemCore> {
   std::atomic<std::uint64_t> dead_letters_{0};
   std::atomic<std::uint32_t> turn_{0};
   std::vector<ExecutorPtr> pool_;  // constant from the start until every executor has ended
+  bool own_threads_ = true;        // constant from the start
 
   mutable std::mutex mutex_;
   std::vector<ExecutorPtr> executors_;  // guarded by mutex_

@@ -1,5 +1,6 @@
 #pragma once
-// The machine's cheapest monotonic clock, used to measure the time that actors run.
+// The runtime's two clocks: Clock, for deadlines, and ticks(), the machine's cheapest monotonic clock, which
+// measures the time that actors run.
 //
 // Threading: any thread; values of different threads are comparable (invariant TSC, Arm's system counter).
 
@@ -8,9 +9,23 @@
 
 namespace reprise::runtime {
 
-using Clock = std::chrono::steady_clock;
-using TimePoint = Clock::time_point;
-using Duration = Clock::duration;
+using TimePoint = std::chrono::steady_clock::time_point;
+using Duration = std::chrono::steady_clock::duration;
+
+/// The steady clock; on a thread that runs a simulation (runtime/testing/simulator.h) its virtual time.
+struct Clock {
+  using time_point = TimePoint;
+  using duration = Duration;
+  using rep = duration::rep;
+  using period = duration::period;
+  static constexpr bool is_steady = true;
+
+  static TimePoint now() noexcept;
+
+  /// The virtual time of this thread; null: it has none. Set by a simulation, which owns it.
+  static const TimePoint* virtual_time() noexcept;
+  static void set_virtual_time(const TimePoint* time) noexcept;
+};
 
 /// Returns now + `duration`, saturated at TimePoint::max().
 inline TimePoint deadline_after(Duration duration) {
@@ -26,7 +41,7 @@ inline std::uint64_t ticks() {
   asm volatile("mrs %0, cntvct_el0" : "=r"(value));
   return value;
 #else
-  return static_cast<std::uint64_t>(Clock::now().time_since_epoch().count());
+  return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch().count());
 #endif
 }
 

@@ -95,36 +95,31 @@ void TimerWheel::step() {
 
 void TimerWheel::advance(TimePoint now) {
   const std::uint64_t target = tick_at_or_before(now);
-  while (now_ < target) {
-    if (count_ == 0) {
-      now_ = target;
-      return;
-    }
-    // Skip empty ticks of the lowest level, up to the next rollover.
-    const unsigned position = static_cast<unsigned>(now_ & (kSlots - 1));
-    const std::uint64_t ahead = position == kSlots - 1 ? 0 : occupied_[0] >> (position + 1);
-    const std::uint64_t free_ticks =
-        ahead == 0 ? kSlots - 1 - position : static_cast<std::uint64_t>(std::countr_zero(ahead));
-    now_ = std::min(now_ + free_ticks, target);
-    if (now_ < target) step();
+  while (count_ != 0) {
+    const std::uint64_t next = next_tick();
+    if (next > target) break;
+    now_ = next - 1;
+    step();
   }
+  now_ = std::max(now_, target);
+}
+
+std::uint64_t TimerWheel::next_tick() const {
+  // The first occupied slot in the lowest nonempty level; for higher levels that is when its entries are filed again.
+  for (unsigned level = 0; level < kLevels; ++level) {
+    const unsigned shift = level * kSlotBits;
+    const unsigned position = static_cast<unsigned>(now_ >> shift) & (kSlots - 1);
+    // Rotated so that bit 0 is the slot after `position`, and the slot at `position` comes last.
+    const std::uint64_t rotated = std::rotr(occupied_[level], static_cast<int>((position + 1) % kSlots));
+    if (rotated == 0) continue;
+    return ((now_ >> shift) + 1 + static_cast<std::uint64_t>(std::countr_zero(rotated))) << shift;
+  }
+  return now_ + 1;
 }
 
 TimePoint TimerWheel::next_wake() const {
   if (count_ == 0) return TimePoint::max();
-  // Finds the first occupied slot in the lowest nonempty level; for higher levels that is the time when its
-  // entries are filed again, which is early enough.
-  for (unsigned level = 0; level < kLevels; ++level) {
-    const unsigned shift = level * kSlotBits;
-    const unsigned position = static_cast<unsigned>(now_ >> shift) & (kSlots - 1);
-    const std::uint64_t base = now_ >> shift;
-    // Rotated so that bit 0 is the slot after `position`, and the slot at `position` comes last.
-    const std::uint64_t rotated = std::rotr(occupied_[level], static_cast<int>((position + 1) % kSlots));
-    if (rotated == 0) continue;
-    const std::uint64_t slot = base + 1 + static_cast<std::uint64_t>(std::countr_zero(rotated));
-    return origin_ + milliseconds(static_cast<std::int64_t>(slot << shift));
-  }
-  return origin_ + milliseconds(static_cast<std::int64_t>(now_ + 1));
+  return origin_ + milliseconds(static_cast<std::int64_t>(next_tick()));
 }
 
 }  // namespace reprise::runtime

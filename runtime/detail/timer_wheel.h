@@ -61,6 +61,8 @@ class TimerWheel {
   static constexpr unsigned kSlots = 1U << kSlotBits;
 
   std::uint64_t tick_at_or_before(TimePoint time) const;
+  /// Returns the first tick after now_ at which entries fire or are filed again. Requires !empty().
+  std::uint64_t next_tick() const;
   void file(TimerEntry& entry);
   void unlink(TimerEntry& entry);
   void step();

@@ -67,8 +67,13 @@ class AsioExecutor : public Executor {
         end();
         return false;
       }
-      set_timer();
-      return announce_sleep() == Sleep::kStayAwake;
+      const TimePoint until = next_timer();
+      set_timer(until);
+      const Sleep announced = announce_sleep();
+      if (announced != Sleep::kAsleep) return announced == Sleep::kStayAwake;
+      // The timer's handler does nothing while this executor is awake. If it ran before the announcement, on
+      // another thread of the loop, the deadline has passed by now, and nothing else would wake the executor.
+      return until <= Clock::now() && cancel_sleep();
     }
     return true;
   }
@@ -87,8 +92,7 @@ class AsioExecutor : public Executor {
   }
 
   /// Called before sleep is announced: after that another thread may run this executor.
-  void set_timer() {
-    const TimePoint next = next_timer();
+  void set_timer(TimePoint next) {
     if (timer_ == nullptr || next == armed_for_) return;
     armed_for_ = next;
     if (next == TimePoint::max()) {

@@ -353,7 +353,7 @@ TEST_F(CarriedDecodeTest, RefusesInvalidSamplingBeforeThePrefill) {
   Reader reader;
   const auto refused = begin_carrying(parts, run, box, decode_of(run, reader, {.temperature = -1}));
   ASSERT_TRUE(refused.has_value());
-  EXPECT_EQ(refused->fault, JobFault::kBadJob);
+  EXPECT_EQ(refused->kind, JobFault::kBadJob);
   EXPECT_EQ(run.phase, Phase::kIdle);
 }
 

@@ -35,16 +35,19 @@ class PatternDevice : public runtime::Actor {
 class HostTierActorTest : public testing::Test {
  protected:
   void TearDown() override { system_.stop(); }
-  void start(bool even_if_slower) {
-    tier_ = system_.spawn<HostTier>({.placement = runtime::Placement::own_thread()},
-                                    HostTierSettings{.max_bytes = 64 << 20, .even_if_slower = even_if_slower},
-                                    figures_);
+  void start(bool even_if_slower, HostTierSettings settings = {}) {
+    settings.max_bytes = 64 << 20;
+    settings.even_if_slower = even_if_slower;
+    tier_ = system_.spawn<HostTier>({.placement = runtime::Placement::own_thread()}, settings, figures_);
+    store(200, 1);
+  }
+  void store(std::uint32_t at, std::uint64_t count) {
     tier_.tell(protocol::StoreState{.kind = kKind,
                                     .tokens = prompt_,
-                                    .at = 200,
+                                    .at = at,
                                     .snapshot = {.generation = 1, .number = 1},
                                     .worker = device_});
-    ASSERT_TRUE(eventually([&] { return figures_->stored.load() > 0; }));
+    ASSERT_TRUE(eventually([&] { return figures_->stored.load() == count; }));
   }
   Fetched fetch(double seconds_per_token) {
     auto fetched = tier_.ask_blocking(
@@ -76,6 +79,26 @@ TEST_F(HostTierActorTest, EveryByteComesBackToItsPlace) {
                                                : content(99, i - 4 * kPatternPage));
   }
   EXPECT_EQ(wrong, 0U);
+}
+
+TEST_F(HostTierActorTest, AStateAboveTheBoundIsRestoredAlone) {
+  start(true, {.loading_bytes = 6 << 20});  // the state has 7 MiB, the shorter one 5
+  store(64, 2);
+  const Fetched large = fetch(0);
+  ASSERT_TRUE(large.state);
+  EXPECT_EQ(large.state->stored, 200U);
+  const Fetched none = fetch(0);
+  EXPECT_FALSE(none.state) << "while the other is held";
+  EXPECT_EQ(none.reason, MissReason::kNoMemory);
+}
+
+TEST_F(HostTierActorTest, AShorterStateIsTriedForLackOfMemory) {
+  start(true, {.loading_bytes = 14 << 20});
+  store(64, 2);
+  const Fetched large = fetch(0), shorter = fetch(0);
+  ASSERT_TRUE(large.state && shorter.state);
+  EXPECT_EQ(large.state->stored, 200U);
+  EXPECT_EQ(shorter.state->stored, 64U);
 }
 
 TEST_F(HostTierActorTest, StatesOfAnUnloadedModelAreFreed) {

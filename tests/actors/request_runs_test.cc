@@ -51,7 +51,7 @@ Task<RequestFailure> serve(Runs& runs) {
   main.tokens = request.prompt.tokens;
   main.max_tokens = request.prompt.max_tokens;
   main.reads_cache = main.writes_cache = request.caches();
-  Task<RequestFailure> entering = runs.prompt.enter(main, request.job.request->priority);
+  Task<RequestFailure> entering = runs.prompt.enter(main, request.job.request->origin.priority);
   if (RequestFailure failure = co_await entering) co_return failure;
   Task<RequestFailure> restoring = runs.prompt.restore(main);
   if (RequestFailure failure = co_await restoring) co_return failure;
@@ -127,7 +127,7 @@ class RequestRuns : public testing::Test {
     request.n = n;
     request.max_tokens = 3;
     request.sampling.temperature = 0;
-    request.ignore_eos = true;
+    request.rules.ignore_eos = true;
     return request;
   }
   static TokenList prompt(std::size_t tokens = 10) {
@@ -186,7 +186,9 @@ class RequestRuns : public testing::Test {
 // -- PromptRun
 
 TEST_F(RequestRuns, AFailedRestoreIsComputedFromZero) {
-  const Ended warm = {.report = run(request_of(prompt())).report, .tokens = ended_->tokens};
+  Ended warm;
+  warm.report = run(request_of(prompt())).report;
+  warm.tokens = ended_->tokens;
   EXPECT_EQ(warm.report.restored_tokens, 8U);
   EXPECT_EQ(warm.report.prefilled_tokens, 2U);
   ASSERT_EQ(warm.tokens.size(), 3U);
@@ -211,7 +213,7 @@ TEST_F(RequestRuns, ARefusedOpenIsTheRequestsError) {
   script_->fault = JobFault::kNoMemory;
   const Ended& refused = run(request_of(prompt()));
   ASSERT_TRUE(refused.failure.has_value());
-  EXPECT_EQ(refused.failure->code, ServiceErrorCode::kOverloaded);
+  EXPECT_EQ(refused.failure->kind, ServiceErrorCode::kOverloaded);
   EXPECT_TRUE(refused.failure->retry_after.has_value());
   EXPECT_EQ(refused.choices, 0U);
   expect_all_given_back();
@@ -232,7 +234,7 @@ TEST_F(RequestRuns, ACancelInAnyPhaseGivesAllBack) {
     const Ended& canceled = end();
     if (at != At::kTurnEnd && at != At::kSettle) {  // by then the reply is complete
       ASSERT_TRUE(canceled.failure.has_value()) << static_cast<int>(at);
-      EXPECT_EQ(canceled.failure->code, ServiceErrorCode::kCanceled) << static_cast<int>(at);
+      EXPECT_EQ(canceled.failure->kind, ServiceErrorCode::kCanceled) << static_cast<int>(at);
     }
     expect_all_given_back();
     let_go();
@@ -241,6 +243,7 @@ TEST_F(RequestRuns, ACancelInAnyPhaseGivesAllBack) {
 
 TEST_F(RequestRuns, CheckpointsAreWhereTheyAreAwaited) {
   model_->arch.grid = 64;
+  model_->checkpoints.grid = 64;
   {
     const std::lock_guard lock(script_->mutex);
     script_->branch = 130;
@@ -289,7 +292,7 @@ TEST_F(RequestRuns, AStopStringMaySpanTwoDecodedTokens) {
   }
   protocol::GenerateRequest request = request_of(prompt());
   request.max_tokens = static_cast<std::uint32_t>(reply.size());
-  request.stop = {std::string(1, first.back()) + second.front()};
+  request.rules.stop = {std::string(1, first.back()) + second.front()};
   const Ended& stopped = run(std::move(request));
   EXPECT_FALSE(stopped.failure.has_value());
   EXPECT_EQ(stopped.reply, first.substr(0, first.size() - 1));
@@ -310,7 +313,7 @@ class IdleRuns : public RequestRuns {
  protected:
   IdleRuns() {
     model_->arch.decode_is_canonical = false;  // so replies are prefilled in idle time
-    model_->limits.reply_checkpoint_tokens = 4;
+    model_->checkpoints.reply_every = 4;
   }
   static protocol::GenerateRequest long_reply() {
     protocol::GenerateRequest request = request_of(prompt());

@@ -92,6 +92,12 @@ bool fuzz_embeddings(std::string_view input);
 // adapter_targets.cc
 bool fuzz_peft_adapter(std::string_view input);
 bool fuzz_gguf_adapter(std::string_view input);
+// snapshot_targets.cc
+bool fuzz_snapshot_record(std::string_view input);
+bool fuzz_snapshot_manifest(std::string_view input);
+bool fuzz_snapshot_folder(std::string_view input);
+bool fuzz_packed_planes(std::string_view input);
+bool fuzz_redis_answers(std::string_view input);
 // command_targets.cc
 bool fuzz_hub(std::string_view input);
 bool fuzz_serve_config(std::string_view input);

@@ -236,9 +236,9 @@ TEST(FieldRules, EveryFieldIsReadRefusedReportedOrIgnored) {
         }
       } else if (rule != nullptr && rule->fate == Fate::kRefused) {
         ASSERT_TRUE(outcome.refusal) << what;
-        EXPECT_EQ(outcome.refusal->status, 400) << what;
-        EXPECT_EQ(outcome.refusal->code, "unsupported_parameter") << what;
-        EXPECT_EQ(outcome.refusal->param, path) << what;
+        EXPECT_EQ(protocol::shown(*outcome.refusal).status, 400) << what;
+        EXPECT_EQ(protocol::shown(*outcome.refusal).code, "unsupported_parameter") << what;
+        EXPECT_EQ(protocol::shown(*outcome.refusal).param, path) << what;
         EXPECT_NE(outcome.refusal->message.find(rule->note), std::string::npos) << what;
       } else {
         EXPECT_FALSE(outcome.refusal) << what;

@@ -9,6 +9,7 @@
 #include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
+#include <future>
 
 #include "runtime/interop/asio_executor.h"
 #include "tests/runtime/probe.h"
@@ -240,6 +241,51 @@ TEST(Asio, ALoopThatIsGoneDoesNotHinderAStop) {
   EXPECT_TRUE(report.complete);
   EXPECT_LT(Clock::now() - begin, 5s);
   EXPECT_TRUE(ponger.stopped());
+}
+
+// -- a deadline that passes while the executor is about to sleep
+
+std::atomic<bool> pause_is_due{false};
+asio::io_context* paused_loop = nullptr;
+
+struct Nap {
+  using Reply = int;
+};
+class Napper : public Actor {
+ public:
+  using Accepts = Messages<Nap>;
+  Task<int> on(Nap) {
+    auto pause = sleep_for(1ms);
+    pause_is_due = true;
+    const Result<void> rested = co_await pause;
+    co_return rested.ok() ? 1 : 0;
+  }
+};
+
+/// Returns after the loop's other thread has run the handlers of all timers that are due within 50 ms.
+void pause_past_the_deadline() {
+  if (!pause_is_due.exchange(false)) return;
+  std::promise<void> passed;
+  asio::steady_timer later(*paused_loop, 50ms);
+  later.async_wait([&](const boost::system::error_code&) { passed.set_value(); });
+  passed.get_future().wait();
+}
+
+TEST(Asio, ADeadlineBeforeTheSleepIsNotLost) {
+  Loop loop;
+  std::thread second([&] { loop.context.run(); });
+  paused_loop = &loop.context;
+  System system({.workers = 1});
+  const ExecutorPtr executor = adopt_io_context(system, loop.context);
+  auto napper = system.spawn<Napper>({.placement = Placement::on(executor)});
+  Executor::before_sleep = pause_past_the_deadline;
+  const Result<int> answer = napper.ask_blocking(Nap{}, 5s);
+  Executor::before_sleep = nullptr;
+  EXPECT_TRUE(answer.ok()) << "nothing woke the executor for its timer";
+  EXPECT_FALSE(pause_is_due) << "the pause was made";
+  EXPECT_TRUE(system.stop(100ms, 5s).complete);
+  loop.work.reset();
+  second.join();
 }
 
 }  // namespace

@@ -2,6 +2,9 @@
 
 #include "runtime/supervision.h"
 
+#include <future>
+#include <memory>
+
 #include "tests/runtime/probe.h"
 
 namespace reprise::runtime {
@@ -248,6 +251,113 @@ TEST(Supervision, AConstructorThatFailsOnRestartCountsAsAFailure) {
   once.tell(Fail{});
   EXPECT_TRUE(eventually([&] { return once.stopped(); }));
   EXPECT_EQ(*made, 4);
+}
+
+// -- ends that meet
+
+struct HoldUntilReleased {
+  bool fails;
+};
+
+/// Blocks in its handler until it is released, so that its parent cannot end before.
+class Holder : public Actor {
+ public:
+  using Accepts = Messages<HoldUntilReleased>;
+  Holder(std::shared_ptr<std::promise<void>> holds, std::shared_future<void> released)
+      : holds_(std::move(holds)), released_(std::move(released)) {}
+  void on(HoldUntilReleased hold) {
+    holds_->set_value();
+    released_.wait();
+    if (hold.fails) throw std::runtime_error("broken while held");
+  }
+
+ private:
+  std::shared_ptr<std::promise<void>> holds_;
+  std::shared_future<void> released_;
+};
+
+struct HoldChild {
+  bool fails;
+};
+
+class HeldParent : public Actor {
+ public:
+  using Accepts = Messages<HoldChild, Fail>;
+  HeldParent(std::shared_ptr<std::promise<void>> holds, std::shared_future<void> released)
+      : holds_(std::move(holds)), released_(std::move(released)) {
+    ++made;
+  }
+  void on(HoldChild child) {
+    const SpawnOptions options{.placement = Placement::own_thread(), .on_failure = OnFailure::escalate()};
+    spawn<Holder>(options, holds_, released_).tell(HoldUntilReleased{child.fails});
+  }
+  void on(Fail) { throw std::runtime_error("broken"); }
+  static inline std::atomic<int> made{0};
+
+ private:
+  std::shared_ptr<std::promise<void>> holds_;
+  std::shared_future<void> released_;
+};
+
+struct Watched {
+  using Reply = int;
+};
+
+class ParentWatcher : public Actor {
+ public:
+  using Accepts = Messages<Down, Watched>;
+  ParentWatcher(RefOf<HeldParent> watched, std::shared_ptr<std::promise<Down>> down)
+      : watched_(std::move(watched)), down_(std::move(down)) {}
+  void on_start() { watch(*this, watched_); }
+  int on(Watched) { return 1; }
+  void on(Down down) { down_->set_value(std::move(down)); }
+
+ private:
+  RefOf<HeldParent> watched_;
+  std::shared_ptr<std::promise<Down>> down_;
+};
+
+struct HeldFamily {
+  std::shared_ptr<std::promise<void>> holds = std::make_shared<std::promise<void>>();
+  std::promise<void> release;
+  std::shared_ptr<std::promise<Down>> down = std::make_shared<std::promise<Down>>();
+};
+
+bool begins_to_stop(const RefOf<HeldParent>& parent) {
+  return eventually([&] { return parent.cell()->life() == Cell::Life::kStopping; });
+}
+
+TEST(Supervision, AStopRequestDoesNotHideAFailure) {
+  HeldFamily family;
+  System system({.workers = 1, .hooks = quiet()});
+  auto parent = system.spawn<HeldParent>({}, family.holds, family.release.get_future().share());
+  auto watcher = system.spawn<ParentWatcher>({}, parent, family.down);
+  ASSERT_TRUE(watcher.ask_blocking(Watched{}, 20s).ok());
+  parent.tell(HoldChild{.fails = false});
+  family.holds->get_future().wait();
+  parent.tell(Fail{});
+  ASSERT_TRUE(begins_to_stop(parent)) << "it waits for its child";
+  parent.stop();
+  family.release.set_value();
+  EXPECT_EQ(family.down->get_future().get().reason, StopReason::kFailed);
+}
+
+TEST(Supervision, ALastChildFailsWhileItsParentStops) {
+  HeldFamily family;
+  System system({.workers = 1, .hooks = quiet()});
+  HeldParent::made = 0;
+  auto parent = system.spawn<HeldParent>({.on_failure = OnFailure::restart(3, 1h)}, family.holds,
+                                         family.release.get_future().share());
+  auto watcher = system.spawn<ParentWatcher>({}, parent, family.down);
+  ASSERT_TRUE(watcher.ask_blocking(Watched{}, 20s).ok());
+  parent.tell(HoldChild{.fails = true});
+  family.holds->get_future().wait();
+  parent.stop();
+  ASSERT_TRUE(begins_to_stop(parent)) << "it waits for its child";
+  family.release.set_value();
+  EXPECT_EQ(family.down->get_future().get().reason, StopReason::kStopped);
+  EXPECT_TRUE(eventually([&] { return system.actor_count() == 1; })) << "the parent is not restarted";
+  EXPECT_EQ(HeldParent::made, 1);
 }
 
 }  // namespace

@@ -19,6 +19,7 @@
 #include <thread>
 
 #include "actors/tiers/store_tier.h"
+#include "protocol/snapshots/folder_check.h"
 #include "protocol/snapshots/redis_store.h"
 #include "runtime/system.h"
 #include "tests/protocol/snapshots/redis_server.h"
@@ -59,7 +60,9 @@ Key key_of(const char* which) {
 
 Files files_of(const SnapshotFolder& folder) {
   Files files;
-  for (const FolderFile& file : folder.scan()) {
+  const auto scanned = folder.scan();
+  if (!scanned.ok()) throw std::runtime_error(scanned.error().message);
+  for (const FolderFile& file : *scanned) {
     const std::string name = file.folder.hex() + "/" + file.name;
     files[name] = read_file(folder.path() + "/" + name);
   }
@@ -179,7 +182,7 @@ void expect_golden(const char* name, const char* secret, const GoldenSnapshot& s
   EXPECT_EQ(manifest->logical, GoldenSnapshot::kStored);
   EXPECT_EQ(manifest->origin, "prompt_end");
   EXPECT_EQ(manifest->tokens, GoldenSnapshot::tokens());
-  EXPECT_FALSE(verify_chunks(folder, key, *manifest));
+  EXPECT_TRUE(check_folder(folder, key)->is_whole());
   const auto state = read_state(folder, key, *manifest);
   ASSERT_TRUE(state.ok()) << state.error().message;
   EXPECT_TRUE(*state == snapshot.state());
@@ -303,7 +306,9 @@ std::map<std::string, std::vector<std::string>> all_of(const test::RedisServer& 
 void store_records(const SnapshotFolder& folder, const test::RedisServer& server) {
   RedisStore store(settings_for(server), std::make_shared<StoreBreaker>());
   for (const FileKind kind : {FileKind::kChunk, FileKind::kManifest}) {
-    for (const FolderFile& file : folder.scan()) {
+    const auto scanned = folder.scan();
+    if (!scanned.ok()) throw std::runtime_error(scanned.error().message);
+    for (const FolderFile& file : *scanned) {
       if (file.kind != kind) continue;
       const auto record = folder.read(file.folder, kind, file.id, 8u << 20);
       ASSERT_TRUE(record.ok());
@@ -374,7 +379,9 @@ TEST_F(GoldenDump, OfTodayHasTheRecordsOfTheFolderUnderTodaysKeys) {
   const test::RedisServer golden(with_dump(kToday));
   const SnapshotFolder folder(golden_folder(kToday) / "folder");
   RedisStore store(settings_for(golden), std::make_shared<StoreBreaker>());
-  for (const FolderFile& file : folder.scan()) {
+  const auto scanned = folder.scan();
+  if (!scanned.ok()) throw std::runtime_error(scanned.error().message);
+  for (const FolderFile& file : *scanned) {
     const auto record = store.read(file.folder, file.kind, file.id, 8u << 20);
     ASSERT_TRUE(record.ok()) << record.error().message;
     EXPECT_TRUE(*record == read_file(folder.path() + "/" + file.folder.hex() + "/" + file.name));
@@ -393,7 +400,9 @@ TEST_F(GoldenDump, OfEarlierVersionsIsRefusedByName) {
     const test::RedisServer golden(with_dump(version));
     RedisStore store(settings_for(golden), std::make_shared<StoreBreaker>());
     std::size_t manifests = 0;
-    for (const FolderFile& file : SnapshotFolder(golden_folder(version) / "folder").scan()) {
+    const auto scanned = SnapshotFolder(golden_folder(version) / "folder").scan();
+    if (!scanned.ok()) throw std::runtime_error(scanned.error().message);
+    for (const FolderFile& file : *scanned) {
       const auto record = store.read(file.folder, file.kind, file.id, 8u << 20);
       ASSERT_TRUE(record.ok()) << record.error().message;
       if (file.kind != FileKind::kManifest) continue;

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "protocol/snapshots/folder_check.h"
 #include "tests/protocol/snapshots/sealed_snapshot.h"
 #include "tests/temp_dir.h"
 
@@ -51,7 +52,7 @@ TEST_F(SnapshotFilesTest, AllThatIsThereIsListedAlsoWhatCannotBeOpened) {
 TEST_F(SnapshotFilesTest, ADamagedChunkIsFound) {
   const SealedSnapshot snapshot;
   store(snapshot);
-  EXPECT_FALSE(verify_chunks(here(), kTestMaster, snapshot.manifest));
+  EXPECT_TRUE(read_state(here(), kTestMaster, snapshot.manifest).ok());
   std::fstream file(
       here().path() + "/" + snapshot.keys.folder.hex() + "/c" + snapshot.manifest.references[3].hex(),
       std::ios::in | std::ios::out | std::ios::binary);
@@ -60,9 +61,7 @@ TEST_F(SnapshotFilesTest, ADamagedChunkIsFound) {
   file.seekp(70);
   file.put(static_cast<char>(byte ^ 1));
   file.close();
-  const auto refused = verify_chunks(here(), kTestMaster, snapshot.manifest);
-  ASSERT_TRUE(refused.has_value());
-  EXPECT_EQ(refused->why, Refusal::kSeal);
+  EXPECT_EQ(read_state(here(), kTestMaster, snapshot.manifest).error().why, Refusal::kSeal);
 }
 
 TEST_F(SnapshotFilesTest, ACopyIsTheSameStateUnderAnotherSecretAndOwner) {
@@ -76,15 +75,17 @@ TEST_F(SnapshotFilesTest, ACopyIsTheSameStateUnderAnotherSecretAndOwner) {
       << "whose states they are stays";
   EXPECT_EQ(listed[0].manifest->tokens, snapshot.manifest.tokens);
   EXPECT_EQ(listed[0].manifest->sums, snapshot.manifest.sums);
-  EXPECT_FALSE(verify_chunks(there(), kOtherMaster, *listed[0].manifest));
+  EXPECT_TRUE(check_folder(there(), kOtherMaster)->is_whole());
   EXPECT_FALSE(list_snapshots(there(), kTestMaster)[0].manifest.has_value());
-  for (const FolderFile& file : there().scan()) EXPECT_FALSE(here().exists(file.folder, file.kind, file.id));
+  const auto copied = there().scan();
+  ASSERT_TRUE(copied.ok());
+  for (const FolderFile& file : *copied) EXPECT_FALSE(here().exists(file.folder, file.kind, file.id));
 }
 
 TEST_F(SnapshotFilesTest, ADamagedSnapshotIsNotCopied) {
   const SealedSnapshot snapshot;
   store(snapshot);
-  here().remove(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[1]);
+  ASSERT_FALSE(here().remove(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[1]));
   const auto refused =
       copy_snapshot(here(), kTestMaster, snapshot.manifest, there(), kOtherMaster, std::nullopt);
   ASSERT_TRUE(refused.has_value());
@@ -92,16 +93,18 @@ TEST_F(SnapshotFilesTest, ADamagedSnapshotIsNotCopied) {
   EXPECT_TRUE(list_snapshots(there(), kOtherMaster).empty());
 }
 
-TEST_F(SnapshotFilesTest, CollectingGivesWayToWhoWrites) {
-  const SealedSnapshot snapshot;
+TEST_F(SnapshotFilesTest, AFileOfAnotherSizeAllocatesNothing) {
+  SealedSnapshot snapshot;
+  snapshot.manifest.kind.page_bytes = 1ULL << 39;  // as a manifest may say
+  const PrefixNames names(snapshot.keys, snapshot.manifest.kind, snapshot.manifest.tokens);
+  snapshot.id = names.manifest(SealedSnapshot::kStored);
+  snapshot.sealed = seal_manifest(snapshot.keys, snapshot.id, snapshot.manifest);
   store(snapshot);
-  {
-    const auto writing = here().lock_shared();
-    EXPECT_FALSE(collect_snapshots(here(), 0, 0).has_value());
-  }
-  EXPECT_EQ(collect_snapshots(here(), UINT64_MAX, 0)->files, 0U);
-  EXPECT_EQ(collect_snapshots(here(), 0, 0)->files, 5U);
-  EXPECT_TRUE(here().scan().empty());
+  const std::vector<ListedSnapshot> listed = list_snapshots(here(), kTestMaster);
+  ASSERT_TRUE(listed.size() == 1 && listed[0].manifest);
+  const auto refused = copy_snapshot(here(), kTestMaster, *listed[0].manifest, there(), kOtherMaster, {});
+  ASSERT_TRUE(refused.has_value());
+  EXPECT_EQ(refused->why, Refusal::kSize);
 }
 
 TEST(NamespaceParts, AnAdapterIsToldFromAnOwner) {

@@ -59,7 +59,15 @@ TEST_P(SnapshotRecomputeTest, WhatAnEngineWroteIsWhatAColdRunGivesAndAChangedBit
       EXPECT_TRUE(recompute.compare(*one.manifest, *state)) << "byte " << place << " of " << state->size();
       (*state)[place] ^= std::byte{0x40};
     }
+    if (one.manifest->has_tail()) {
+      (*state)[one.manifest->full_pages() * page] ^= std::byte{1};
+      EXPECT_TRUE(recompute.compare(*one.manifest, *state)) << "the last bit of a key";
+      (*state)[one.manifest->full_pages() * page] ^= std::byte{1};
+    }
     protocol::snapshots::Manifest other = *one.manifest;
+    other.kind.page_tokens = 32;
+    EXPECT_FALSE(recompute.can_judge(other));
+    other = *one.manifest;
     other.kind.arithmetic ^= 1;
     EXPECT_FALSE(recompute.can_judge(other));
     other = *one.manifest;

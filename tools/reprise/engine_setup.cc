@@ -71,7 +71,9 @@ void look_at_folder(const CacheConfig& config) {
   }
   std::size_t count = 0;
   std::uint64_t bytes = 0;
-  for (const snapshots::FolderFile& file : folder.scan()) {
+  const auto files = folder.scan();
+  if (!files.ok()) throw std::runtime_error("--cache-dir: " + files.error().message);
+  for (const snapshots::FolderFile& file : *files) {
     count += file.kind == snapshots::FileKind::kManifest ? 1 : 0;
     bytes += file.bytes;
   }

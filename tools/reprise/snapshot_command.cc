@@ -1,20 +1,24 @@
 // `reprise snapshot`: maintains a snapshot folder (docs/formats/snapshot.md), also while servers use it.
 //
 //   ls       lists the snapshots
-//   verify   unseals every record and checks it against its manifest; --recompute: against recomputed states
+//   verify   checks the folder (protocol/snapshots/folder_check.h); --recompute: also against recomputed states
 //   gc       removes unreferenced files, and snapshots beyond the size or age limit
 //   export   copies snapshots to another folder, sealed with another secret
 //   import   copies snapshots from another folder into a namespace of this one
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <ctime>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <string>
 
 #include "base/json.h"
 #include "protocol/http/key_ring.h"
+#include "protocol/snapshots/folder_check.h"
 #include "protocol/snapshots/seal.h"
 #include "tools/reprise/commands.h"
 #include "tools/reprise/engine_flags.h"
@@ -87,17 +91,6 @@ int list(const SnapshotFolder& folder, const Key& master, bool json) {
   return 0;
 }
 
-/// Verifies a snapshot, recomputing it if requested; `unjudged` counts those that cannot be recomputed.
-std::optional<Refused> verify_one(const SnapshotFolder& folder, const Key& master, const Manifest& manifest,
-                                  SnapshotRecompute* recompute, std::size_t& unjudged) {
-  if (recompute == nullptr) return verify_chunks(folder, master, manifest);
-  const auto state = read_state(folder, master, manifest);
-  if (!state.ok()) return state.error();
-  if (recompute->can_judge(manifest)) return recompute->compare(manifest, *state);
-  ++unjudged;
-  return std::nullopt;
-}
-
 /// Returns nullopt unless --recompute was given.
 std::optional<SnapshotRecompute> recomputing(const SnapshotOptions& options) {
   if (!options.recompute) return std::nullopt;
@@ -106,48 +99,73 @@ std::optional<SnapshotRecompute> recomputing(const SnapshotOptions& options) {
   return std::optional<SnapshotRecompute>(std::in_place, flags);
 }
 
+/// Returns why a snapshot cannot be confirmed as right; nullopt if it is. Counts it as `unjudged` instead if it
+/// cannot be recomputed here.
+std::optional<Refused> judge(const SnapshotFolder& folder, const Key& master, const Manifest& manifest,
+                             SnapshotRecompute& recompute, std::size_t& unjudged) {
+  const auto state = read_state(folder, master, manifest);
+  if (!state.ok()) return state.error();
+  if (recompute.can_judge(manifest)) return recompute.compare(manifest, *state);
+  ++unjudged;
+  return std::nullopt;
+}
+
+void print_problem(const RecordId& id, const Refused& refused) {
+  std::printf("%s  %s: %s\n", id.hex().c_str(), std::string(name_of(refused.why)).c_str(),
+              refused.message.c_str());
+}
+
 int verify(const SnapshotFolder& folder, const Key& master, const SnapshotOptions& options) {
-  std::size_t good = 0, bad = 0, unjudged = 0;
-  std::optional<SnapshotRecompute> recompute = recomputing(options);
-  for (const ListedSnapshot& one : list_snapshots(folder, master)) {
-    const auto refused =
-        one.manifest ? verify_one(folder, master, *one.manifest, recompute ? &*recompute : nullptr, unjudged)
-                     : std::optional(one.refused);
-    ++(refused ? bad : good);
-    if (refused) {
-      std::printf("%s  %s: %s\n", one.file.id.hex().c_str(), std::string(name_of(refused->why)).c_str(),
-                  refused->message.c_str());
+  const auto checked = check_folder(folder, master);
+  if (!checked.ok()) throw std::runtime_error(checked.error().message);
+  for (const FolderCheck::Problem& problem : checked->snapshots_wrong) {
+    print_problem(problem.file.id, problem.refused);
+  }
+  for (const FolderCheck::Problem& problem : checked->others_wrong) {
+    std::printf("%s  %s: %s\n", problem.file.name.c_str(), std::string(name_of(problem.refused.why)).c_str(),
+                problem.refused.message.c_str());
+  }
+  std::size_t differ = 0, unjudged = 0;
+  if (std::optional<SnapshotRecompute> recompute = recomputing(options)) {
+    std::set<RecordId> wrong;
+    for (const FolderCheck::Problem& problem : checked->snapshots_wrong) wrong.insert(problem.file.id);
+    for (const ListedSnapshot& one : list_snapshots(folder, master)) {
+      if (!one.manifest || wrong.contains(one.file.id)) continue;
+      const auto refused = judge(folder, master, *one.manifest, *recompute, unjudged);
+      if (!refused) continue;
+      ++differ;
+      print_problem(one.file.id, *refused);
     }
   }
-  std::printf("%zu snapshots valid, %zu not\n", good, bad);
-  if (recompute) {
+  std::printf("%zu snapshots valid, %zu not\n", checked->snapshots - differ,
+              checked->snapshots_wrong.size() + differ);
+  if (!checked->others_wrong.empty()) {
+    std::printf("%zu other records are not valid\n", checked->others_wrong.size());
+  }
+  if (checked->unreferenced > 0) {
+    std::printf("%zu files belong to no snapshot (%.2f MiB); the next collection removes them\n",
+                checked->unreferenced, static_cast<double>(checked->unreferenced_bytes) / (1 << 20));
+  }
+  if (options.recompute) {
     std::printf("%zu of them were not recomputed: they belong to another model, build, device or adapter\n",
                 unjudged);
   }
-  return bad == 0 ? 0 : 1;
+  return checked->is_whole() && differ == 0 ? 0 : 1;
 }
 
 int collect(const SnapshotFolder& folder, const SnapshotOptions& options) {
-  const auto collected = collect_snapshots(folder, options.disk_mb == 0 ? UINT64_MAX : options.disk_mb << 20,
-                                           static_cast<std::int64_t>(options.ttl));
-  if (!collected) {
+  const auto collected =
+      folder.collect({.max_bytes = options.disk_mb == 0 ? UINT64_MAX : options.disk_mb << 20,
+                      .ttl = std::chrono::seconds(static_cast<std::int64_t>(options.ttl)),
+                      .now = std::time(nullptr)});
+  if (!collected.ok()) throw std::runtime_error(collected.error().message);
+  if (!*collected) {
     std::fputs("reprise: a server is writing to the folder; try again\n", stderr);
     return 1;
   }
-  std::printf("%zu files removed; snapshots now take %.2f MiB\n", collected->files,
-              static_cast<double>(collected->bytes_left) / (1 << 20));
+  std::printf("%zu files removed; snapshots now take %.2f MiB\n", (*collected)->going.size(),
+              static_cast<double>((*collected)->bytes_left) / (1 << 20));
   return 0;
-}
-
-/// Returns why a snapshot cannot be confirmed as right; nullopt if it is.
-std::optional<Refused> judge(const SnapshotFolder& folder, const Key& master, const Manifest& manifest,
-                             SnapshotRecompute& recompute) {
-  std::size_t unjudged = 0;
-  auto refused = verify_one(folder, master, manifest, &recompute, unjudged);
-  if (refused || unjudged == 0) return refused;
-  return Refused{
-      Refusal::kArithmetic,
-      "the snapshot cannot be recomputed here: it belongs to another model, build, device or adapter"};
 }
 
 /// Copies the snapshots of owner `of` (nullopt: all) from `from` to `to`; with `recompute`, only those it
@@ -161,7 +179,15 @@ int copy(const SnapshotFolder& from, const Key& from_master, const SnapshotFolde
     if (one.manifest && of && parts_of(one.manifest->name_space).owner != *of) continue;
     std::optional<Refused> refused;
     if (!one.manifest) refused = one.refused;
-    if (!refused && recompute != nullptr) refused = judge(from, from_master, *one.manifest, *recompute);
+    std::size_t unjudged = 0;
+    if (!refused && recompute != nullptr) {
+      refused = judge(from, from_master, *one.manifest, *recompute, unjudged);
+    }
+    if (!refused && unjudged > 0) {
+      refused = Refused{
+          Refusal::kArithmetic,
+          "the snapshot cannot be recomputed here: it belongs to another model, build, device or adapter"};
+    }
     if (!refused) refused = copy_snapshot(from, from_master, *one.manifest, to, to_master, into);
     ++(refused ? failed : copied);
     if (refused) {
@@ -206,7 +232,7 @@ SnapshotCommand::SnapshotCommand(CLI::App& app)
   };
   list_ = add("ls", "List the snapshots, one per line");
   list_->add_flag("--json", options_.json, "Print one JSON object per line");
-  verify_ = add("verify", "Read every snapshot and compare it with its checksums");
+  verify_ = add("verify", "Check the folder: read every record and compare it with its checksums");
   collect_ = add("gc", "Remove unreferenced files, and snapshots over a limit of size or age");
   collect_->add_option("--disk-mb", options_.disk_mb, "Maximum size of the folder, in MiB; 0: no limit");
   collect_->add_option("--ttl", options_.ttl, "Seconds after which an unused snapshot is removed; 0: never")

@@ -1,33 +1,17 @@
 #include "tools/reprise/snapshot_files.h"
 
 #include <algorithm>
-#include <ctime>
 #include <filesystem>
+#include <stdexcept>
 #include <tuple>
 
-#include "base/digest.h"
+#include "protocol/snapshots/folder_check.h"
 
 namespace reprise::tools {
 
 using namespace protocol::snapshots;
 
 namespace {
-
-constexpr std::uint64_t kMaxManifest = 128ULL << 20;
-
-std::optional<Refused> read_chunk(const SnapshotFolder& folder, const NamespaceKeys& keys,
-                                  const Manifest& manifest, std::size_t reference,
-                                  std::vector<std::byte>& contents) {
-  const Manifest::Chunk chunk = manifest.chunk(reference);
-  const RecordId& id = manifest.references[reference];
-  contents.resize(chunk.bytes);
-  const auto file = folder.read(keys.folder, FileKind::kChunk, id, record_bytes(0, contents.size()));
-  if (!file.ok()) return file.error();
-  const auto opened = open_record(keys, chunk.kind, id, *file, std::span<std::byte>(contents));
-  if (!opened.ok()) return opened.error();
-  if (digest_of(contents) == manifest.sums[reference]) return std::nullopt;
-  return Refused{Refusal::kContents, "a part of the snapshot is not the one that its manifest lists"};
-}
 
 Refused io_refusal(const IoTrouble& trouble) {
   return {Refusal::kIo, trouble.message};
@@ -51,7 +35,9 @@ NamespaceParts parts_of(const std::string& name_space) {
 
 std::vector<ListedSnapshot> list_snapshots(const SnapshotFolder& folder, const Key& master) {
   std::vector<ListedSnapshot> listed;
-  for (FolderFile& file : folder.scan()) {
+  auto files = folder.scan();
+  if (!files.ok()) throw std::runtime_error(files.error().message);
+  for (FolderFile& file : *files) {
     if (file.kind != FileKind::kManifest) continue;
     ListedSnapshot one{.file = std::move(file)};
     const auto bytes = folder.read(one.file.folder, FileKind::kManifest, one.file.id, kMaxManifest);
@@ -78,36 +64,16 @@ std::vector<ListedSnapshot> list_snapshots(const SnapshotFolder& folder, const K
   return listed;
 }
 
-std::optional<Refused> verify_chunks(const SnapshotFolder& folder, const Key& master,
-                                     const Manifest& manifest) {
-  const NamespaceKeys keys = keys_of(master, manifest.kind.model, manifest.name_space);
-  std::vector<std::byte> contents;
-  for (std::size_t i = 0; i < manifest.references.size(); ++i) {
-    if (auto refused = read_chunk(folder, keys, manifest, i, contents)) return refused;
-  }
-  return std::nullopt;
-}
-
 Outcome<std::vector<std::byte>, Refused> read_state(const SnapshotFolder& folder, const Key& master,
                                                     const Manifest& manifest) {
   const NamespaceKeys keys = keys_of(master, manifest.kind.model, manifest.name_space);
-  std::vector<std::byte> state, contents;
+  std::vector<std::byte> state;
   for (std::size_t i = 0; i < manifest.references.size(); ++i) {
-    if (auto refused = read_chunk(folder, keys, manifest, i, contents)) return *refused;
-    state.insert(state.end(), contents.begin(), contents.end());
+    const auto contents = read_chunk(folder, keys, manifest, i);
+    if (!contents.ok()) return contents.error();
+    state.insert(state.end(), contents->begin(), contents->end());
   }
   return state;
-}
-
-std::optional<Collected> collect_snapshots(const SnapshotFolder& folder, std::uint64_t max_bytes,
-                                           std::int64_t ttl_seconds) {
-  const std::optional<FolderLock> alone = folder.lock_alone();
-  if (!alone) return std::nullopt;
-  const Collection plan = plan_collection(
-      folder.scan(),
-      {.max_bytes = max_bytes, .ttl = std::chrono::seconds(ttl_seconds), .now = std::time(nullptr)});
-  for (const FolderFile& file : plan.going) folder.remove(file);
-  return Collected{.files = plan.going.size(), .bytes_left = plan.bytes_left};
 }
 
 std::optional<Refused> copy_snapshot(const SnapshotFolder& from, const Key& from_master,
@@ -118,22 +84,19 @@ std::optional<Refused> copy_snapshot(const SnapshotFolder& from, const Key& from
   if (owner) copy.name_space = parts_of(manifest.name_space).adapter + *owner;
   const NamespaceKeys to_keys = keys_of(to_master, copy.kind.model, copy.name_space);
   const PrefixNames names(to_keys, copy.kind, copy.tokens);
-  const std::optional<FolderLock> writing = to.lock_shared();
-  if (!writing) return Refused{Refusal::kIo, "another process is cleaning up the folder; try again"};
-  std::vector<std::byte> contents;
+  const auto writing = to.lock_shared();
+  if (!writing.ok()) return io_refusal(writing.error());
+  if (!*writing) return Refused{Refusal::kIo, "another process is cleaning up the folder; try again"};
   for (std::size_t i = 0; i < copy.references.size(); ++i) {
-    if (auto refused = read_chunk(from, from_keys, manifest, i, contents)) return refused;
+    const auto contents = read_chunk(from, from_keys, manifest, i);
+    if (!contents.ok()) return contents.error();
     const Manifest::Chunk chunk = manifest.chunk(i);
     copy.references[i] = chunk.kind == RecordKind::kSlot   ? names.slot(copy.stored, chunk.piece)
                          : chunk.kind == RecordKind::kTail ? names.tail(copy.stored)
                                                            : names.page(i);
-    if (to.exists(to_keys.folder, FileKind::kChunk, copy.references[i])) {
-      // Equal tokens, model and arithmetic give equal bits; otherwise one of the two snapshots is wrong.
-      const Manifest& there = copy;
-      std::vector<std::byte> other;
-      if (!read_chunk(to, to_keys, there, i, other)) continue;
-    }
-    const auto record = seal_record(to_keys, chunk.kind, copy.references[i], {}, contents);
+    // Equal tokens, model and arithmetic give equal bits; otherwise one of the two snapshots is wrong.
+    if (read_chunk(to, to_keys, copy, i).ok()) continue;
+    const auto record = seal_record(to_keys, chunk.kind, copy.references[i], {}, *contents);
     if (auto trouble = to.write(to_keys.folder, FileKind::kChunk, copy.references[i], record)) {
       return io_refusal(*trouble);
     }

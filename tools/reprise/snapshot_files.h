@@ -21,28 +21,16 @@ struct ListedSnapshot {
   std::optional<protocol::snapshots::Manifest> manifest{};
   protocol::snapshots::Refused refused{};  // reason if `manifest` is not set
 };
-/// Returns the snapshots, sorted by namespace, model and tokens.
+/// Returns the snapshots, sorted by namespace, model and tokens. Throws std::runtime_error if the folder cannot
+/// be read.
 std::vector<ListedSnapshot> list_snapshots(const protocol::snapshots::SnapshotFolder& folder,
                                            const protocol::snapshots::Key& master);
-
-/// Verifies all chunks of a manifest; returns the first error, or nullopt.
-std::optional<protocol::snapshots::Refused> verify_chunks(const protocol::snapshots::SnapshotFolder& folder,
-                                                          const protocol::snapshots::Key& master,
-                                                          const protocol::snapshots::Manifest& manifest);
 
 /// Returns the whole state: pages (the last may be partial), then the slot. The error names the missing
 /// chunk.
 Outcome<std::vector<std::byte>, protocol::snapshots::Refused> read_state(
     const protocol::snapshots::SnapshotFolder& folder, const protocol::snapshots::Key& master,
     const protocol::snapshots::Manifest& manifest);
-
-struct Collected {
-  std::size_t files = 0;
-  std::uint64_t bytes_left = 0;
-};
-/// Collects garbage; returns nullopt if another process is writing to the folder.
-std::optional<Collected> collect_snapshots(const protocol::snapshots::SnapshotFolder& folder,
-                                           std::uint64_t max_bytes, std::int64_t ttl_seconds);
 
 /// The two parts of a namespace: the adapter, if the states are of a model with one
 /// (actors/models/served_model.h), which affects the bits, and the owner.

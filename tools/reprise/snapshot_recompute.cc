@@ -3,6 +3,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/check.h"
 #include "gpu/state/state_store.h"
 
 namespace reprise::tools {
@@ -29,8 +30,8 @@ bool SnapshotRecompute::can_judge(const Manifest& manifest) const {
   return manifest.kind.model == fingerprint_.identity() &&
          manifest.kind.arithmetic == fingerprint_.arithmetic &&
          manifest.kind.page_bytes == sizes.page_bytes && manifest.kind.slot_bytes == sizes.slot_bytes &&
-         parts_of(manifest.name_space).adapter.empty() && manifest.stored == manifest.logical &&
-         manifest.stored % model_->rules().grid == 0;
+         manifest.kind.page_tokens == gpu::kPageTokens && parts_of(manifest.name_space).adapter.empty() &&
+         manifest.stored == manifest.logical && manifest.stored % model_->rules().grid == 0;
 }
 
 std::vector<float> SnapshotRecompute::append(gpu::Sequence& sequence, std::span<const TokenId> tokens) {
@@ -58,31 +59,43 @@ std::optional<Refused> SnapshotRecompute::compare(const Manifest& manifest,
   const std::size_t pages = (manifest.stored + gpu::kPageTokens) / gpu::kPageTokens + 1;
   const gpu::StateSizes sizes = model_->state().sizes();
   gpu::StateStore store(sizes,
-                        gpu::StateBounds{.pages = 3 * pages, .slots = 3, .memory = &device_->memory()});
+                        gpu::StateBounds{.pages = 4 * pages, .slots = 4, .memory = &device_->memory()});
   std::optional<gpu::Sequence> cold = store.open();
-  if (!cold || !cold->reserve(manifest.stored + 1)) throw std::bad_alloc();
+  if (!cold || !cold->reserve(manifest.stored)) throw std::bad_alloc();
   append(*cold, manifest.tokens);
-  const std::optional<gpu::Snapshot> captured = store.capture(*cold);
-  if (!captured) throw std::bad_alloc();
-  std::vector<std::byte> bytes(state.size());
-  gpu::read_snapshot(store, *captured, 0, captured->pages().size(), true, bytes);
-  const std::size_t full = manifest.full_pages() * sizes.page_bytes;
-  if (std::memcmp(bytes.data(), state.data(), full) != 0) return differs("a page");
+  const std::size_t full = manifest.full_pages();
+  const auto bytes_from = [&](const gpu::Sequence& sequence, std::size_t first_page) {
+    const std::optional<gpu::Snapshot> captured = store.capture(sequence);
+    if (!captured) throw std::bad_alloc();
+    const std::size_t count = captured->pages().size() - first_page;
+    std::vector<std::byte> bytes(count * sizes.page_bytes + sizes.slot_bytes);
+    gpu::read_snapshot(store, *captured, first_page, count, true, bytes);
+    return bytes;
+  };
+  const std::vector<std::byte> bytes = bytes_from(*cold, 0);
+  REPRISE_CHECK(bytes.size() == state.size(), "a state's size is not what its manifest says");
+  if (std::memcmp(bytes.data(), state.data(), full * sizes.page_bytes) != 0) return differs("a page");
   if (std::memcmp(bytes.data() + bytes.size() - sizes.slot_bytes,
                   state.data() + state.size() - sizes.slot_bytes, sizes.slot_bytes) != 0) {
     return differs("its recurrent state");
   }
   if (!manifest.has_tail()) return std::nullopt;
+  // The tail has unspecified bytes after its tokens. Filled up with the same tokens, both pages are equal in
+  // every byte.
   const auto owner = std::make_shared<std::vector<std::byte>>(state.begin(), state.end());
   std::optional<gpu::Sequence> kept =
       gpu::load_sequence(store, *owner, owner, manifest.stored, manifest.logical);
-  if (!kept || !kept->reserve(1)) throw std::bad_alloc();
-  const std::span<const TokenId> probe = std::span(manifest.tokens).first(1);
-  const std::vector<float> from_kept = append(*kept, probe);
-  const std::vector<float> from_cold = append(*cold, probe);
-  if (std::memcmp(from_kept.data(), from_cold.data(), from_cold.size() * sizeof(float)) != 0) {
-    return differs("its last page");
+  TokenList fill;
+  for (std::size_t i = 0; (manifest.stored + i) % gpu::kPageTokens != 0; ++i) {
+    fill.push_back(manifest.tokens[i % manifest.tokens.size()]);
   }
+  const auto fill_up = [&](gpu::Sequence& sequence) {
+    if (!sequence.reserve(static_cast<std::uint32_t>(fill.size()))) throw std::bad_alloc();
+    append(sequence, fill);
+    return bytes_from(sequence, full);
+  };
+  if (!kept) throw std::bad_alloc();
+  if (fill_up(*kept) != fill_up(*cold)) return differs("its last page");
   return std::nullopt;
 }
 

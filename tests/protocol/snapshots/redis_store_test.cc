@@ -77,9 +77,9 @@ TEST_F(RedisStoreTest, BringsBackWhatItWasGivenInPiecesOrNot) {
                                   RedisStore::kPiece, 2 * RedisStore::kPiece + 5}) {
     const RecordId id = numbered(static_cast<unsigned char>(bytes % 251));
     const auto record = record_of(keys_, id, bytes);
-    EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, id));
+    EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, id, record.size()));
     ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, id, record));
-    EXPECT_TRUE(store.exists(keys_.folder, FileKind::kChunk, id));
+    EXPECT_TRUE(store.exists(keys_.folder, FileKind::kChunk, id, record.size()));
     const auto read = store.read(keys_.folder, FileKind::kChunk, id, record.size());
     ASSERT_TRUE(read.ok()) << read.error().message;
     EXPECT_TRUE(std::equal(read->begin(), read->end(), record.begin(), record.end()));
@@ -114,14 +114,60 @@ TEST_F(RedisStoreTest, APieceThatWentIsAMiss) {
   const auto record = record_of(keys_, numbered(1), 2 * RedisStore::kPiece);
   ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, numbered(1), record));
   RedisConnection plain({.host = "127.0.0.1", .port = server.port()}, "", {});
-  const std::string piece = "reprise:" + keys_.folder.hex() + ":c" + numbered(1).hex() + ".1";
+  const std::string piece =
+      "reprise:" + keys_.folder.hex() + ":c" + numbered(1).hex() + "." + write_of(record) + ".1";
   ASSERT_EQ(plain.ask(std::vector<RedisConnection::Command>{{"SET", piece, "short"}})->front().text, "OK");
   EXPECT_EQ(store.read(keys_.folder, FileKind::kChunk, numbered(1), record.size()).error().why,
             Refusal::kTruncated);
   ASSERT_EQ(plain.ask(std::vector<RedisConnection::Command>{{"DEL", piece}})->front().number, 1);
   EXPECT_EQ(store.read(keys_.folder, FileKind::kChunk, numbered(1), record.size()).error().why,
             Refusal::kMissing);
-  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1)));
+  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), record.size()));
+}
+
+TEST_F(RedisStoreTest, AStatedSizeBoundsNothing) {
+  const RedisServer server;
+  RedisStore store(settings_for(server.port()), breaker_);
+  const auto record = record_of(keys_, numbered(1), 100);
+  std::string head(reinterpret_cast<const char*>(record.data()), kRecordHead);
+  head[16 + 7] = 0x40;  // 2^62 bytes of contents
+  const std::string key = "reprise:" + keys_.folder.hex() + ":c" + numbered(1).hex();
+  RedisConnection plain({.host = "127.0.0.1", .port = server.port()}, "", {});
+  ASSERT_EQ(plain.ask(std::vector<RedisConnection::Command>{{"SET", key, head}})->front().text, "OK");
+  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), record.size()));
+  EXPECT_FALSE(store.remove(keys_.folder, FileKind::kChunk, numbered(1)));
+  const std::string whole = head + std::string(RedisStore::kPiece - head.size(), 'x');
+  ASSERT_EQ(plain.ask(std::vector<RedisConnection::Command>{{"SET", key, whole}})->front().text, "OK");
+  EXPECT_FALSE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), 2 * RedisStore::kPiece));
+  EXPECT_EQ(store.read(keys_.folder, FileKind::kChunk, numbered(1), 2 * RedisStore::kPiece).error().why,
+            Refusal::kSize);
+}
+
+TEST_F(RedisStoreTest, PiecesOfTwoWritersDoNotMix) {
+  const RedisServer server;
+  RedisStore store(settings_for(server.port()), breaker_);
+  const auto one = record_of(keys_, numbered(1), 2 * RedisStore::kPiece);
+  const auto other = record_of(keys_, numbered(1), 2 * RedisStore::kPiece);
+  ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, numbered(1), one));
+  const std::string key = "reprise:" + keys_.folder.hex() + ":c" + numbered(1).hex();
+  RedisConnection plain({.host = "127.0.0.1", .port = server.port()}, "", {});
+  const std::string first = plain.ask(std::vector<RedisConnection::Command>{{"GET", key}})->front().text;
+  ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, numbered(1), other));
+  ASSERT_TRUE(plain.ask(std::vector<RedisConnection::Command>{{"SET", key, first}}).ok());  // overtaken
+  const auto read = store.read(keys_.folder, FileKind::kChunk, numbered(1), one.size());
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(*read == one);
+}
+
+TEST_F(RedisStoreTest, ARefusedExpiryDoesNotRefuseARecord) {
+  const RedisServer server({"--rename-command", "EXPIRE", ""});
+  RedisSettings settings = settings_for(server.port());
+  settings.address.host = "localhost";
+  RedisStore store(settings, breaker_);
+  const auto record = record_of(keys_, numbered(1), 100);
+  ASSERT_FALSE(store.write(keys_.folder, FileKind::kChunk, numbered(1), record));
+  EXPECT_TRUE(store.read(keys_.folder, FileKind::kChunk, numbered(1), record.size()).ok());
+  EXPECT_TRUE(store.exists(keys_.folder, FileKind::kChunk, numbered(1), record.size()));
 }
 
 TEST_F(RedisStoreTest, SaysWhichManifestsThereAreAndWhenThatChanged) {
@@ -134,7 +180,7 @@ TEST_F(RedisStoreTest, SaysWhichManifestsThereAreAndWhenThatChanged) {
   const auto changed = store.changed(keys_.folder);
   EXPECT_NE(changed, 0);
   EXPECT_EQ(store.manifests(keys_.folder), std::vector<RecordId>{numbered(2)});
-  store.remove(keys_.folder, FileKind::kManifest, numbered(2));
+  ASSERT_FALSE(store.remove(keys_.folder, FileKind::kManifest, numbered(2)));
   EXPECT_NE(other.changed(keys_.folder), changed);
   EXPECT_EQ(other.manifests(keys_.folder), std::vector<RecordId>{});
 }
@@ -201,7 +247,7 @@ TEST_P(RedisMannersTest, AServerThatMisbehavesIsGivenUpInTimeAndLeftAlone) {
   RedisStore another(settings, breaker);
   for (int i = 0; i < 100; ++i) {
     EXPECT_EQ(another.changed(id), std::nullopt);
-    EXPECT_FALSE(another.exists(id, FileKind::kChunk, id));
+    EXPECT_FALSE(another.exists(id, FileKind::kChunk, id, 1000));
   }
   EXPECT_EQ(server.connections(), before) << "nobody asks it any more";
   EXPECT_TRUE(store.prepare());

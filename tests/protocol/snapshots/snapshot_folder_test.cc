@@ -6,10 +6,13 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "protocol/snapshots/folder_check.h"
 #include "protocol/snapshots/record_store.h"
 #include "protocol/snapshots/seal.h"
 #include "protocol/snapshots/snapshot_folder.h"
+#include "tests/protocol/snapshots/memory_files.h"
 #include "tests/protocol/snapshots/sealed_snapshot.h"
 #include "tests/temp_dir.h"
 
@@ -42,7 +45,7 @@ TEST_F(SnapshotFolderTest, WhatWasWrittenIsFoundAndNobodyElseCanReadIt) {
   ASSERT_TRUE(file.ok());
   EXPECT_EQ(*file, snapshot.sealed);
   EXPECT_EQ(folder().manifests(snapshot.keys.folder), std::vector<RecordId>{snapshot.id});
-  EXPECT_EQ(folder().scan().size(), 5U);
+  EXPECT_EQ(folder().scan()->size(), 5U);
   for (const auto& entry : fs::recursive_directory_iterator(root_)) {
     const auto others = fs::perms::group_all | fs::perms::others_all;
     EXPECT_EQ(entry.status().permissions() & others, fs::perms::none) << entry.path();
@@ -82,7 +85,7 @@ TEST_F(SnapshotFolderTest, ManyAreReadByAFewThreadsEachOnce) {
 
   // Chunks after a refused one need not be read; those before it are.
   constexpr std::size_t kGone = 11;
-  folder().remove(within, FileKind::kChunk, wanted[kGone].id);
+  ASSERT_FALSE(folder().remove(within, FileKind::kChunk, wanted[kGone].id));
   std::vector<int> taken(kRecords);
   store.read_each(within, FileKind::kChunk, wanted, [&](std::size_t which, const Record& record) {
     ++taken[which];
@@ -95,11 +98,12 @@ TEST_F(SnapshotFolderTest, ManyAreReadByAFewThreadsEachOnce) {
 TEST_F(SnapshotFolderTest, WhoCollectsWaitsForWhoWrites) {
   {
     const auto writing = folder().lock_shared();
-    ASSERT_TRUE(writing.has_value());
-    EXPECT_TRUE(folder().lock_shared().has_value());
-    EXPECT_FALSE(folder().lock_alone().has_value());
+    ASSERT_TRUE(writing.ok() && writing->has_value());
+    EXPECT_TRUE(folder().lock_shared()->has_value());
+    EXPECT_FALSE(folder().lock_alone()->has_value());
+    EXPECT_FALSE(folder().collect({.max_bytes = 0})->has_value());
   }
-  EXPECT_TRUE(folder().lock_alone().has_value());
+  EXPECT_TRUE(folder().lock_alone()->has_value());
 }
 
 std::vector<std::string> names(const std::vector<FolderFile>& files) {
@@ -113,7 +117,7 @@ TEST_F(SnapshotFolderTest, ACollectedManifestTakesTheChunksThatAreItsAlone) {
   const SealedSnapshot old, recent("tenant", 3), other("tenant", 50);
   store(old);
   store(other);
-  std::vector<FolderFile> files = folder().scan();
+  std::vector<FolderFile> files = *folder().scan();
   ASSERT_EQ(files.size(), 10U);
   // A second manifest that shares everything except the slot with the first.
   FolderFile sharing{
@@ -148,7 +152,7 @@ TEST_F(SnapshotFolderTest, ARetainedManifestGoesLast) {
   folder().touch(kept.keys.folder, FileKind::kManifest, kept.id, std::chrono::hours(24));
   folder().touch(kept.keys.folder, FileKind::kManifest, kept.id, std::chrono::seconds(0));  // read since
   folder().touch(recent.keys.folder, FileKind::kManifest, recent.id, std::chrono::seconds(60));
-  std::vector<FolderFile> files = folder().scan();
+  std::vector<FolderFile> files = *folder().scan();
   std::uint64_t all = 0;
   for (const FolderFile& file : files) all += file.bytes;
   const Collection plan = plan_collection(files, {.max_bytes = all - 1});
@@ -164,7 +168,7 @@ TEST_F(SnapshotFolderTest, WhatAKilledProcessLeftGoes) {
                               snapshot.chunk(0)));
   std::ofstream(folder().path() + "/" + snapshot.keys.folder.hex() + "/t1-1") << "half";
   std::ofstream(folder().path() + "/" + snapshot.keys.folder.hex() + "/notes") << "not ours";
-  const std::vector<FolderFile> files = folder().scan();
+  const std::vector<FolderFile> files = *folder().scan();
   ASSERT_EQ(files.size(), 2U);
   const std::int64_t made = files.front().used;
   EXPECT_EQ(plan_collection(files, {.now = made}).going.size(), 1U) << "the other may still be written";
@@ -178,13 +182,78 @@ TEST_F(SnapshotFolderTest, ANameGoesWhenItHasExpiredAndNotForRoom) {
   ASSERT_FALSE(folder().write(folder_id, FileKind::kName, id, snapshot.chunk(0)));
   folder().touch(folder_id, FileKind::kName, id, std::chrono::hours(1));
   EXPECT_EQ(folder().records(folder_id, FileKind::kName), std::vector<RecordId>{id});
-  EXPECT_TRUE(folder().manifests(folder_id).empty());
-  const std::vector<FolderFile> files = folder().scan();
+  EXPECT_TRUE(folder().manifests(folder_id)->empty());
+  const std::vector<FolderFile> files = *folder().scan();
   ASSERT_EQ(files.size(), 1U);
   const std::int64_t expires = files.front().used;
   EXPECT_TRUE(plan_collection(files, {.max_bytes = 0, .now = expires}).going.empty());
   const std::vector<std::string> expected = {"n" + id.hex()};
   EXPECT_EQ(names(plan_collection(files, {.now = expires + 10'000}).going), expected);
+}
+
+TEST_F(SnapshotFolderTest, TemporaryNamesAreNotReused) {
+  const auto files = std::make_shared<MemoryFiles>();
+  const SealedSnapshot snapshot;
+  const RecordId& id = snapshot.manifest.references[0];
+  std::set<std::string> temporaries;
+  for (int i = 0; i < 3; ++i) {  // the power goes before the rename: open, write and sync were done
+    const SnapshotFolder one(MemoryFiles::kRoot, files);
+    files->plan(4, MemoryFiles::kStop);
+    EXPECT_TRUE(one.write(snapshot.keys.folder, FileKind::kChunk, id, snapshot.chunk(0)));
+    files->restart(true);
+    const auto left = one.scan();
+    ASSERT_TRUE(left.ok());
+    for (const FolderFile& file : *left) temporaries.insert(file.name);
+  }
+  EXPECT_EQ(temporaries.size(), 3U) << "each writer has its own";
+}
+
+TEST_F(SnapshotFolderTest, ALockThatFailsIsNotBusy) {
+  const auto files = std::make_shared<MemoryFiles>();
+  FolderStore store(MemoryFiles::kRoot, files);
+  files->plan(1, ENOLCK);  // after open()
+  const auto held = store.hold_for_writing();
+  ASSERT_FALSE(held.ok());
+  EXPECT_EQ(held.error().code, ENOLCK);
+  EXPECT_TRUE(*store.hold_for_writing());
+}
+
+TEST_F(SnapshotFolderTest, AnUnreadManifestKeepsItsChunks) {
+  const auto files = std::make_shared<MemoryFiles>();
+  const SnapshotFolder one(MemoryFiles::kRoot, files);
+  const SealedSnapshot snapshot;
+  for (std::size_t i = 0; i < 4; ++i) {
+    ASSERT_FALSE(one.write(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[i],
+                           snapshot.chunk(i)));
+  }
+  ASSERT_FALSE(one.write(snapshot.keys.folder, FileKind::kManifest, snapshot.id, snapshot.sealed));
+  files->plan(SIZE_MAX, 0);
+  ASSERT_TRUE(one.collect({}).ok());
+  const std::size_t calls = files->calls();
+  for (std::size_t k = 0; k < calls; ++k) {
+    files->plan(k, EMFILE);
+    static_cast<void>(one.collect({}));
+    files->plan(SIZE_MAX, 0);
+    EXPECT_EQ(check_folder(one, kTestMaster)->snapshots, 1U) << "call " << k;
+  }
+}
+
+TEST_F(SnapshotFolderTest, ACheckFindsWhatIsWrongOrLeft) {
+  const SealedSnapshot snapshot, other("tenant", 50);
+  store(snapshot);
+  store(other);
+  EXPECT_TRUE(check_folder(folder(), kTestMaster)->is_whole());
+  EXPECT_EQ(check_folder(folder(), kTestMaster)->snapshots, 2U);
+  ASSERT_FALSE(folder().remove(other.keys.folder, FileKind::kManifest, other.id));
+  EXPECT_EQ(check_folder(folder(), kTestMaster)->unreferenced, 4U);
+  ASSERT_FALSE(
+      folder().write(other.keys.folder, FileKind::kChunk, other.manifest.references[0], snapshot.chunk(0)));
+  EXPECT_EQ(check_folder(folder(), kTestMaster)->others_wrong.size(), 1U) << "a chunk under another name";
+  ASSERT_FALSE(folder().remove(snapshot.keys.folder, FileKind::kChunk, snapshot.manifest.references[2]));
+  const auto checked = check_folder(folder(), kTestMaster);
+  ASSERT_EQ(checked->snapshots_wrong.size(), 1U);
+  EXPECT_EQ(checked->snapshots_wrong[0].refused.why, Refusal::kMissing);
+  EXPECT_FALSE(checked->is_whole());
 }
 
 TEST_F(SnapshotFolderTest, ASecretIsMadeOnceAndKept) {
