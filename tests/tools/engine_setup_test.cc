@@ -147,7 +147,7 @@ TEST(EngineSetup, ModelsAndRequests) {
   EXPECT_EQ(options.requests.system_in_place, protocol::SystemInPlace::kUser);
   EXPECT_EQ(options.requests.max_wait, 13s);
   EXPECT_EQ(options.max_requests, 11U);
-  EXPECT_TRUE(refusal({{"engine.kv_budget", "36"}}).starts_with("engine.kv_budget: "));
+  EXPECT_TRUE(refusal({{"engine.kv_budget", "35"}}).starts_with("engine.kv_budget: "));
   EXPECT_TRUE(refusal({{"chat.system_in_place", "front"}}).starts_with("chat.system_in_place: "));
   EXPECT_TRUE(refusal({{"chat.template", "/none"}}).starts_with("chat.template: "));
 }
