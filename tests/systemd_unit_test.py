@@ -1,4 +1,4 @@
-"""The systemd unit that is installed, as systemd itself reads it: usage: systemd_unit_test.py REPRISE UNIT.in
+"""The systemd unit that is installed, as systemd itself reads it, and its settings: usage: systemd_unit_test.py REPRISE UNIT.in
 
 Its program need not be installed: the one that was built stands in for it. Skipped where there is no systemd-analyze.
 """
@@ -48,6 +48,18 @@ class Unit(unittest.TestCase):
         found = re.search(r"Overall exposure level.*: ([\d.]+)", said)
         self.assertIsNotNone(found, said)
         self.assertLessEqual(float(found.group(1)), MOST_EXPOSED)
+
+
+class Settings(unittest.TestCase):
+    """reprise.toml, which is installed beside the unit."""
+
+    def test_states_survive_restarts(self):
+        shown = subprocess.run([REPRISE, "serve", "--config", UNIT.with_name("reprise.toml"), "--print-config"],
+                               capture_output=True, text=True, timeout=60)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        state = "/var/lib/" + re.search(r"(?m)^StateDirectory=(\w+)$", UNIT.read_text()).group(1)
+        for name in "dir", "secret_file":
+            self.assertRegex(shown.stdout, rf'(?m)^{name} = "{state}/')
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 #include "actors/device/memory_reclaimer.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
+#include "base/machine.h"
 #include "traces/trace.h"
 
 namespace reprise::actors {
@@ -10,8 +12,8 @@ namespace reprise::actors {
 using protocol::ErrorKind;
 using protocol::Priority;
 
-MemoryReclaimer::MemoryReclaimer(DeviceState& state, std::uint64_t swap_bytes, const MemoryRules& rules,
-                                 WorkerFigures& figures, StartReclaim start_reclaim)
+MemoryReclaimer::MemoryReclaimer(DeviceState& state, std::optional<std::uint64_t> swap_bytes,
+                                 const MemoryRules& rules, WorkerFigures& figures, StartReclaim start_reclaim)
     : state_(state),
       swap_bytes_(swap_bytes),
       figures_(figures),
@@ -113,29 +115,38 @@ bool MemoryReclaimer::preempt_for(const SequenceRun* needy) {
   if (victim.run->priority == Priority::kIdle) {
     victim.run->end_work({ErrorKind::kCanceled, "idle work was canceled to free memory"});
     victim.run->state.reset();
-  } else {
-    preempt(*victim.table, *victim.run);
+    return true;
   }
+  return preempt(*victim.table, *victim.run);
+}
+
+bool MemoryReclaimer::fits_swap(const StateTable& table, const SequenceRun& run) {
+  if (!swap_bytes_) swap_bytes_ = swap_limit(available_memory());
+  return swapped_bytes_ + table.cost(run.state->stored()) <= *swap_bytes_;
+}
+
+bool MemoryReclaimer::save(StateTable& table, SequenceRun& run) {
+  if (!fits_swap(table, run)) return false;
+  try {
+    run.saved = table.store().save(*run.state);
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+  swapped_bytes_ += run.saved->bytes.size();
   return true;
 }
 
-bool MemoryReclaimer::fits_swap(const StateTable& table, const SequenceRun& run) const {
-  return swapped_bytes_ + table.cost(run.state->stored()) <= swap_bytes_;
-}
-
-void MemoryReclaimer::preempt(StateTable& table, SequenceRun& run) {
+bool MemoryReclaimer::preempt(StateTable& table, SequenceRun& run) {
   static constexpr traces::ZoneSite kSite{"preempt"};
   const traces::Zone zone(kSite);
-  WorkerFigures::add(figures_.preemptions);
   // A copy is cheaper than decoding again if prefill does not reproduce decoded states bit for bit; compacted
   // states cannot be recomputed.
   const bool worth_saving = !table.rules().replays_decoding && !run.decoded.empty();
-  if ((worth_saving || run.compacted()) && fits_swap(table, run)) {
-    run.saved = table.store().save(*run.state);
-    swapped_bytes_ += run.saved->bytes.size();
-  }
+  if ((worth_saving || run.compacted()) && !save(table, run) && run.compacted()) return false;
+  WorkerFigures::add(figures_.preemptions);
   run.trace.mark("preempted", {{"tokens", run.held_tokens()}, {"saved", run.saved.has_value()}});
   run.state.reset();
+  return true;
 }
 
 bool MemoryReclaimer::bring_back_preempted() {

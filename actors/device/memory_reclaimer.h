@@ -24,6 +24,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "actors/device/device_state.h"
 #include "actors/device/worker_figures.h"
@@ -98,6 +99,14 @@ struct MemoryNeed {
   bool dispensable = false;            // optional: failing to find it is not a shortage
 };
 
+/// Returns the bytes of host memory that states of preempted sequences may take if `available` bytes are free: an
+/// eighth of them, at least 256 MiB and at most 16 GiB.
+constexpr std::uint64_t swap_limit(std::uint64_t available) {
+  constexpr std::uint64_t kMin = 256ULL << 20;
+  constexpr std::uint64_t kMax = 16ULL << 30;
+  return std::clamp(available / 8, kMin, kMax);
+}
+
 class MemoryReclaimer {
  public:
   static constexpr std::uint64_t kMinTimes = 16;
@@ -106,8 +115,8 @@ class MemoryReclaimer {
   using StartReclaim = std::function<void(std::uint64_t bytes, bool ahead)>;
 
   /// `state` and `figures` must outlive it. `swap_bytes` is the host memory for states of preempted
-  /// sequences.
-  MemoryReclaimer(DeviceState& state, std::uint64_t swap_bytes, const MemoryRules& rules,
+  /// sequences; nullopt: swap_limit() of the memory available at the first preemption that needs it.
+  MemoryReclaimer(DeviceState& state, std::optional<std::uint64_t> swap_bytes, const MemoryRules& rules,
                   WorkerFigures& figures, StartReclaim start_reclaim);
 
   Availability find(const MemoryNeed& need);
@@ -150,14 +159,17 @@ class MemoryReclaimer {
     kExhausted,  // the last reclaim freed nothing, and nothing has changed since
   };
 
-  bool fits_swap(const StateTable& table, const SequenceRun& run) const;
-  void preempt(StateTable& table, SequenceRun& run);
+  bool fits_swap(const StateTable& table, const SequenceRun& run);
+  /// Copies the state of a sequence into the swap. Returns false if the host has no memory for it.
+  bool save(StateTable& table, SequenceRun& run);
+  /// Returns false if its state can neither be recomputed nor saved.
+  bool preempt(StateTable& table, SequenceRun& run);
   bool bring_back(StateTable& table, SequenceRun& run);
   /// Returns the bytes that will probably be needed soon.
   std::uint64_t expected();
 
   DeviceState& state_;
-  const std::uint64_t swap_bytes_;
+  std::optional<std::uint64_t> swap_bytes_;  // nullopt until first needed, if not given
   WorkerFigures& figures_;
   const StartReclaim start_reclaim_;
   const MemoryRules rules_;

@@ -30,7 +30,9 @@ struct WorkerSettings {
   std::uint32_t max_sequences = 256;
   std::uint32_t max_waiting = 1024;
   std::uint32_t reply_tokens_reserved = 256;  // reply tokens reserved at admission
-  std::uint64_t swap_bytes = 256ULL << 20;
+  /// Host memory for states of preempted sequences; nullopt: swap_limit() of the memory available when it is first
+  /// needed (actors/device/memory_reclaimer.h).
+  std::optional<std::uint64_t> swap_bytes{};
   bool evicts_ahead = true;                  // free memory ahead of need (actors/device/memory_reclaimer.h)
   std::optional<BatchLimits> batch{};        // nullopt: chosen by the device
   std::chrono::milliseconds patience{2000};  // how long jobs wait for memory when nothing runs

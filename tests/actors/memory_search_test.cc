@@ -138,6 +138,39 @@ TEST(MemoryReclaimer, UnreplayableStatesAreSavedWhileTheSwapFits) {
   EXPECT_EQ(parts.memory.swapped_bytes(), 0U);
 }
 
+TEST(MemoryReclaimer, SwapIsAnEighthOfTheMemoryAtHand) {
+  constexpr std::uint64_t kGiB = 1 << 30;
+  EXPECT_EQ(swap_limit(64 * kGiB), 8 * kGiB);
+  EXPECT_EQ(swap_limit(128 * kGiB), 16 * kGiB);
+  EXPECT_EQ(swap_limit(128 * kGiB + 8), 16 * kGiB) << "at most";
+  EXPECT_EQ(swap_limit(2 * kGiB), kGiB / 4);
+  EXPECT_EQ(swap_limit(2 * kGiB - 8), kGiB / 4) << "at least";
+  EXPECT_EQ(swap_limit(0), kGiB / 4) << "the system does not tell";
+}
+
+TEST(MemoryReclaimer, SwapThatIsNotGivenIsOfTheMachine) {
+  WorkerParts parts({.swap = std::nullopt, .rules = kGpuRules});
+  SequenceRun& run = parts.decoding_run(64);
+  SequenceRun oldest;
+  oldest.order = 0;
+  ASSERT_TRUE(parts.memory.preempt_for(&oldest));
+  EXPECT_TRUE(run.saved.has_value());
+}
+
+TEST(MemoryReclaimer, StateWithoutHostMemoryIsComputedAgain) {
+  NoHostMemory memory;
+  WorkerParts parts({.blocks = &memory, .rules = kGpuRules});
+  SequenceRun& run = parts.decoding_run(64);
+  SequenceRun oldest;
+  oldest.order = 0;
+  ASSERT_TRUE(parts.memory.preempt_for(&oldest));
+  EXPECT_FALSE(run.saved.has_value());
+  EXPECT_FALSE(run.state.has_value());
+  EXPECT_EQ(parts.memory.swapped_bytes(), 0U);
+  EXPECT_TRUE(parts.memory.bring_back_preempted());
+  EXPECT_EQ(run.held_tokens(), 0U) << "from the beginning";
+}
+
 TEST(MemoryReclaimer, ThePreemptedComeBackTheOldestFirst) {
   WorkerParts parts({.limit = 2 * (kSlotBytes + 2 * kPageBytes)});
   SequenceRun& first = parts.decoding_run(64);

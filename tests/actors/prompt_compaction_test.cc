@@ -181,6 +181,23 @@ TEST_F(PromptCompactionTest, CompactedSequenceIsPreemptedOnlyIntoTheSwap) {
   }
 }
 
+TEST_F(PromptCompactionTest, CompactedStateStaysWithoutHostMemory) {
+  NoHostMemory memory;
+  WorkerParts parts({.blocks = &memory});
+  SequenceRun& needy = parts.open(64);
+  SequenceRun& run = open(parts);
+  Prefilled prefilled;
+  begin(parts, run, prefilled, 300);
+  run_all(parts);
+  run.phase = Phase::kDecode;
+  run.decoded = {1};
+  EXPECT_FALSE(parts.memory.preempt_for(&needy));
+  EXPECT_TRUE(run.state.has_value());
+  EXPECT_EQ(parts.figures.preemptions.load(), 0U);
+  EXPECT_EQ(parts.memory.swapped_bytes(), 0U);
+  run.phase = Phase::kIdle;
+}
+
 // In one step: the memory that the prompt needs at its end belongs to a reply whose next token has just been
 // computed.
 TEST_F(PromptCompactionTest, ReplyPreemptedByCompactionKeepsItsNewToken) {

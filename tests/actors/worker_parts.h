@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstring>
 #include <memory>
+#include <new>
 #include <optional>
 #include <vector>
 
@@ -76,9 +77,16 @@ inline constexpr models::ModelRules kGpuRules{.grid = 64,
                                               .replays_decoding = false,
                                               .computes_aside = true};
 
+/// Has blocks, and nothing else.
+class NoHostMemory : public gpu::HostMemory {
+ public:
+  gpu::HostBytes take_host(std::size_t /*bytes*/) override { throw std::bad_alloc(); }
+};
+
 struct PartsOptions {
   std::uint64_t limit = 1 << 20;
-  std::uint64_t swap = 1 << 20;
+  std::optional<std::uint64_t> swap = 1 << 20;
+  gpu::BlockMemory* blocks = nullptr;  // null: the host's
   models::ModelRules rules{};
   std::uint64_t slot_bytes = kSlotBytes;
   AdmissionLimits admission{};
@@ -114,7 +122,7 @@ class WorkerParts {
                .vocab = kVocab,
                .tail_bytes = kTailBytes,
                .draws = options.draws},
-              state.budget(), nullptr) {
+              state.budget(), options.blocks) {
     state.add(table);
   }
 

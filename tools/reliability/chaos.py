@@ -4,11 +4,12 @@
 usage: tools/chaos [--minutes 2] [--seed 1] [--streams 256] [--build DIR] [--device cpu|cpu-grid] [--state-mb 24] [--report FILE]
 
 Clients that are good, vanish, stall, close half, flood, send junk and reconnect, of three tenants that fight for a small state
-memory; models that fault, hang, crash and are unloaded and loaded again; blocks of memory refused at random; a process that is
+memory; models that fault, hang, crash and are unloaded and loaded again; blocks of memory and large allocations refused at random; a process that is
 stopped and a wall clock that jumps. Every hit of the cache is computed again cold and compared.
 
 Then peace: the server must come to rest, answer a sample of all questions cold as it answered them in the storm, and with its
-models unloaded hold no sequence, lease, flight, snapshot, block or descriptor, in no more memory than before. A summary in Markdown
+models unloaded hold no sequence, suspended handler, lease, flight, pin, snapshot, block, thread or descriptor, in no more memory than
+before. A summary in Markdown
 on stdout; exit status 0 only if there is nothing to find fault with.
 """
 import argparse
@@ -23,14 +24,14 @@ import time
 from chaos_answers import Answers, tokens_of
 from chaos_clients import Crowd
 from chaos_process import Server
-from chaos_weather import Weather
+from chaos_faults import FaultSchedule
 from chaos_wire import ask
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MODELS = {"ids": "tests/data/models/qwen3_5_text", "talk": "models/builtin"}
 KEYS = {"key-of-anna": "anna", "key-of-bert": "bert", "key-of-cleo": "cleo"}
 HELD = ["reprise_sequences", "reprise_requests_waiting", "reprise_requests_running", "reprise_cache_leases",
-        "reprise_cache_flights"]
+        "reprise_cache_flights", "reprise_cache_pinned"]
 MIB = 1 << 20
 # Bound of resident memory at the end, with the models loaded, relative to that after a sixth of the run.
 MEMORY_GROWTH, MEMORY_SLACK = 1.25, 64 * MIB
@@ -46,7 +47,7 @@ def parse():
     parser.add_argument("--build", default=os.path.join(ROOT, "build"), help="where reprise_chaos_server was built")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--state-mb", type=int, default=24)
-    parser.add_argument("--pause", type=float, default=3, help="seconds between two blows, on average")
+    parser.add_argument("--pause", type=float, default=3, help="seconds between two faults, on average")
     parser.add_argument("--cold", type=int, default=2000, help="answers compared with cold ones, at most")
     parser.add_argument("--no-fake-clock", action="store_true", help="leave the wall clock alone")
     parser.add_argument("--report", help="write the summary to a file as well")
@@ -85,13 +86,13 @@ class Chaos:
         begin = time.monotonic()
         until = begin + options.minutes * 60
         crowd = Crowd(self.server.port, list(KEYS), self.answers, self.counts, options.seed)
-        weather = Weather(self.server, list(MODELS), self.counts, options.seed + 1, options.pause)
+        faults = FaultSchedule(self.server, list(MODELS), self.counts, options.seed + 1, options.pause)
         clients = [asyncio.create_task(crowd.behave()) for _ in range(options.streams)]
-        blowing = asyncio.create_task(weather.blow(until))
+        injecting = asyncio.create_task(faults.run(until))
         while time.monotonic() < until and self.server.alive():
             await asyncio.sleep(5)
             self.resident.append((time.monotonic() - begin, (await self.state())["resident_bytes"]))
-        await blowing
+        await injecting
         crowd.ending = True
         _, late = await asyncio.wait(clients, timeout=SETTLING + 120)
         if late:
@@ -101,7 +102,7 @@ class Chaos:
         for client in clients:
             if client.done() and not client.cancelled() and client.exception():
                 self.find(f"a client failed: {client.exception()!r}")
-        for text in crowd.findings + weather.findings:
+        for text in crowd.findings + faults.findings:
             self.find(text)
 
     async def rest(self):
@@ -110,8 +111,7 @@ class Chaos:
         while True:
             state = await self.state()
             left = {name: state["figures"].get(name, 0) for name in HELD if state["figures"].get(name, 0)}
-            if state["requests"]:
-                left["requests"] = state["requests"]
+            left.update({name: state[name] for name in ("requests", "suspended_handlers") if state[name]})
             if not left and state["ready"]:
                 return state
             if time.monotonic() > until:
@@ -192,7 +192,8 @@ class Chaos:
             state = await self.state()
             held = {"snapshots": state["figures"]["reprise_snapshots"],
                     "state bytes": state["figures"]["reprise_state_used_bytes"], "blocks": state["block_bytes"],
-                    "descriptors": max(0, state["descriptors"] - before["descriptors"])}
+                    "descriptors": max(0, state["descriptors"] - before["descriptors"]),
+                    "threads": max(0, state["threads"] - before["threads"])}
             left = {name: value for name, value in held.items() if value}
             if not left or time.monotonic() > until:
                 break
@@ -200,7 +201,9 @@ class Chaos:
         if left:
             self.find(f"left behind without models: {left}")
         self.rows.append(("descriptors before and after", f"{before['descriptors']}, {state['descriptors']}"))
+        self.rows.append(("threads before and after", f"{before['threads']}, {state['threads']}"))
         self.rows.append(("blocks refused", state["refused_blocks"]))
+        self.rows.append(("large allocations refused", state["refused_allocations"]))
         for name, value in figures.items():
             if name in ("reprise_preemptions_total", "reprise_device_faults_total", "reprise_actor_restarts_total",
                         "reprise_damaged_snapshots_total", "reprise_unhealthy_states_total", "reprise_steps_total"):

@@ -1,10 +1,10 @@
-"""Faults for the server: device faults, actor crashes, scarce memory, reloads, clock jumps."""
+"""Faults for the server: device faults, actor crashes, scarce memory, a scarce heap, reloads, clock jumps."""
 import asyncio
 import random
 import time
 
 
-class Weather:
+class FaultSchedule:
     """Injects events a few seconds apart, chosen by a seeded generator."""
 
     def __init__(self, server, models, counts, seed, pause):
@@ -48,6 +48,12 @@ class Weather:
         await asyncio.sleep(self.rng.uniform(1, 5))
         await self.tell("scarce 0")
 
+    async def scarce_heap(self):
+        self.counts["times of a scarce heap"] += 1
+        await self.tell(f"heap {self.rng.choice((2, 5, 20))} {self.rng.randrange(1 << 32)}")
+        await asyncio.sleep(self.rng.uniform(1, 5))
+        await self.tell("heap 0")
+
     async def reload(self):
         model = self.rng.choice(self.models)
         unloaded = await self.tell(f"unload {model}")
@@ -64,13 +70,14 @@ class Weather:
             self.counts["jumps of the wall clock"] += 1
             self.server.set_clock(self.rng.choice((-86400 * 400, -3600, 0, 59, 3600, 86400 * 400)))
 
-    EVENTS = [(fault, 6), (hang, 2), (crash, 4), (scarcity, 5), (reload, 3), (stopped_clock, 2), (jumping_clock, 3)]
+    EVENTS = [(fault, 6), (hang, 2), (crash, 4), (scarcity, 5), (scarce_heap, 4), (reload, 3), (stopped_clock, 2), (jumping_clock, 3)]
 
-    async def blow(self, until):
+    async def run(self, until):
         events, weights = zip(*self.EVENTS)
         while time.monotonic() < until and self.server.alive():
             await asyncio.sleep(self.rng.uniform(0.2, 1.8) * self.pause)
             await self.rng.choices(events, weights)[0](self)
         await self.tell("scarce 0")
+        await self.tell("heap 0")
         if self.server.faketime:
             self.server.set_clock(0)

@@ -8,6 +8,7 @@
 //   fault step|oom|nan|damage | fault hang MS      in the next step, or in all snapshots
 //   crash texts|registries|device|supervisor       a handler of that actor throws
 //   scarce N                                       refuse one in N blocks of state memory; 0: none
+//   heap N [SEED]                                refuse one in N large allocations of the heap; 0: none
 //   unload NAME | load NAME
 //   state                                          print the resources held
 // Exits at the end of stdin.
@@ -33,6 +34,7 @@
 #include "protocol/http/log.h"
 #include "runtime/system.h"
 #include "tools/reliability/faults.h"
+#include "tools/reliability/scarce_heap.h"
 
 namespace reprise::tools {
 namespace {
@@ -84,6 +86,10 @@ class ChaosServer {
       memory_.refuse_one_in(static_cast<std::uint32_t>(std::stoul(what)));
       return Json{{"ok", true}};
     }
+    if (command == "heap") {
+      scarce_heap::refuse_one_in(static_cast<std::uint32_t>(std::stoul(what)), number);
+      return Json{{"ok", true}};
+    }
     if (command == "unload") return Json{{"ok", engine_.unload(what, 60s)}};
     if (command == "load") {
       for (const actors::ModelSpec& spec : specs_) {
@@ -126,14 +132,18 @@ class ChaosServer {
     Json figures;
     for (const auto& [name, value] : sums) figures[name] = value;
     const protocol::Health health = engine_.health();
+    std::uint64_t suspended = 0;
+    for (const runtime::ActorInfo& actor : system_.actors()) suspended += actor.suspended_handlers;
     return Json{{"ready", health.ready},
                 {"detail", health.detail},
                 {"requests", engine_.running_requests()},
                 {"descriptors", open_descriptors()},
                 {"threads", threads()},
+                {"suspended_handlers", suspended},
                 {"resident_bytes", resident_bytes()},
                 {"block_bytes", memory_.used()},
                 {"refused_blocks", memory_.refusals()},
+                {"refused_allocations", scarce_heap::refusals()},
                 {"figures", std::move(figures)}};
   }
 
