@@ -144,7 +144,7 @@ TEST(EngineSetup, ModelsAndRequests) {
   EXPECT_EQ(options.worker.state_bytes, 9U << 20);
   EXPECT_EQ(options.worker.max_waiting, 12U);
   EXPECT_EQ(options.requests.thinking, false);
-  EXPECT_EQ(options.requests.system_in_place, protocol::SystemInPlace::kUser);
+  EXPECT_EQ(options.requests.system_in_place, protocol::SystemMessageMode::kUser);
   EXPECT_EQ(options.requests.max_wait, 13s);
   EXPECT_EQ(options.max_requests, 11U);
   EXPECT_TRUE(refusal({{"engine.kv_budget", "35"}}).starts_with("engine.kv_budget: "));
