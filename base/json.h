@@ -159,9 +159,20 @@ struct Json::Member {
 // Defined here because construction and destruction need the complete type Member.
 inline Json::Json() = default;
 inline Json::~Json() = default;
-inline Json::Json(const Json& other) = default;
+// Not defaulted: compiled by g++ 12, the copy constructor of this variant crashes when a copy of an alternative throws.
+inline Json::Json(const Json& other) {
+  std::visit(
+      [this](const auto& value) {
+        auto copy = value;
+        value_ = std::move(copy);
+      },
+      other.value_);
+}
 inline Json::Json(Json&& other) noexcept = default;
-inline Json& Json::operator=(const Json& other) = default;
+inline Json& Json::operator=(const Json& other) {
+  Json copy(other);
+  return *this = std::move(copy);
+}
 inline Json& Json::operator=(Json&& other) noexcept = default;
 inline Json::Json(std::nullptr_t) {}
 inline Json::Json(const char* text) : value_(std::string(text)) {}

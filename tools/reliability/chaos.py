@@ -4,13 +4,12 @@
 usage: tools/chaos [--minutes 2] [--seed 1] [--streams 256] [--build DIR] [--device cpu|cpu-grid] [--state-mb 24] [--report FILE]
 
 Clients that are good, vanish, stall, close half, flood, send junk and reconnect, of three tenants that fight for a small state
-memory; models that fault, hang, crash and are unloaded and loaded again; blocks of memory and large allocations refused at random; a process that is
-stopped and a wall clock that jumps. Every hit of the cache is computed again cold and compared.
+memory; models that fault, hang, crash and are unloaded and loaded again; blocks of memory and large allocations refused at
+random; a process that is stopped and a wall clock that jumps. Every hit of the cache is computed again cold and compared.
 
 Then peace: the server must come to rest, answer a sample of all questions cold as it answered them in the storm, and with its
-models unloaded hold no sequence, suspended handler, lease, flight, pin, snapshot, block, thread or descriptor, in no more memory than
-before. A summary in Markdown
-on stdout; exit status 0 only if there is nothing to find fault with.
+models unloaded hold no sequence, suspended handler, lease, flight, pin, snapshot, block, thread or descriptor, in no more memory
+than before. A summary in Markdown on stdout; exit status 0 only if there is nothing to find fault with.
 """
 import argparse
 import asyncio

@@ -198,7 +198,7 @@ class Crowd:
 
     async def texting(self):
         key, rng = self.key(), self.rng
-        text = " ".join(rng.choices(WORDS, k=rng.choice((1, 20, 2000))))
+        text = " ".join(rng.choices(WORDS, k=rng.choice((1, 20, 2000, 40_000))))
         path, body = rng.choice([
             ("/tokenize", {"model": "talk", "content": text}), ("/detokenize", {"model": "talk", "tokens": [5, 6, 7]}),
             ("/apply-template", {"model": "talk", "messages": [{"role": "user", "content": text[:50]}]})])
