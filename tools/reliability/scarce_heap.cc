@@ -52,7 +52,9 @@ std::uint64_t refusals() {
 
 }  // namespace reprise::tools::scarce_heap
 
-// The forms for arrays and those without an exception call these (libstdc++).
+// The forms for arrays and those without an exception call these (libstdc++). GCC warns of a free() in its own
+// operator delete once both are inlined.
+#pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 void* operator new(std::size_t bytes) {
   return reprise::tools::scarce_heap::allocate_or_throw(bytes, 0);
