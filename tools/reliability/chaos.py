@@ -49,6 +49,8 @@ def parse():
     parser.add_argument("--pause", type=float, default=3, help="seconds between two faults, on average")
     parser.add_argument("--cold", type=int, default=2000, help="answers compared with cold ones, at most")
     parser.add_argument("--no-fake-clock", action="store_true", help="leave the wall clock alone")
+    parser.add_argument("--heap", action="store_true",
+                        help="refuse large allocations of the heap too, which the server does not survive in every case yet")
     parser.add_argument("--report", help="write the summary to a file as well")
     return parser.parse_args()
 
@@ -85,7 +87,7 @@ class Chaos:
         begin = time.monotonic()
         until = begin + options.minutes * 60
         crowd = Crowd(self.server.port, list(KEYS), self.answers, self.counts, options.seed)
-        faults = FaultSchedule(self.server, list(MODELS), self.counts, options.seed + 1, options.pause)
+        faults = FaultSchedule(self.server, list(MODELS), self.counts, options.seed + 1, options.pause, options.heap)
         clients = [asyncio.create_task(crowd.behave()) for _ in range(options.streams)]
         injecting = asyncio.create_task(faults.run(until))
         while time.monotonic() < until and self.server.alive():

@@ -7,10 +7,11 @@ import time
 class FaultSchedule:
     """Injects events a few seconds apart, chosen by a seeded generator."""
 
-    def __init__(self, server, models, counts, seed, pause):
+    def __init__(self, server, models, counts, seed, pause, with_heap=False):
         self.server, self.models, self.counts, self.pause = server, models, counts, pause
         self.rng = random.Random(seed)
         self.findings = []
+        self.events = self.EVENTS + ([(FaultSchedule.scarce_heap, 4)] if with_heap else [])
         self.last = {}
 
     async def tell(self, command):
@@ -70,14 +71,13 @@ class FaultSchedule:
             self.counts["jumps of the wall clock"] += 1
             self.server.set_clock(self.rng.choice((-86400 * 400, -3600, 0, 59, 3600, 86400 * 400)))
 
-    EVENTS = [(fault, 6), (hang, 2), (crash, 4), (scarcity, 5), (scarce_heap, 4), (reload, 3), (stopped_clock, 2), (jumping_clock, 3)]
+    EVENTS = [(fault, 6), (hang, 2), (crash, 4), (scarcity, 5), (reload, 3), (stopped_clock, 2), (jumping_clock, 3)]
 
     async def run(self, until):
-        events, weights = zip(*self.EVENTS)
+        events, weights = zip(*self.events)
         while time.monotonic() < until and self.server.alive():
             await asyncio.sleep(self.rng.uniform(0.2, 1.8) * self.pause)
             await self.rng.choices(events, weights)[0](self)
         await self.tell("scarce 0")
-        await self.tell("heap 0")
         if self.server.faketime:
             self.server.set_clock(0)
