@@ -4,9 +4,11 @@
 usage: tools/chaos --kills N [--seed 1] [--build DIR] [--device cpu|cpu-grid] [--model DIR] [--disk-mb 64]
 
 Starts `reprise serve --cache-dir` on one folder, lets eight clients go on with conversations at once, and kills the server with
-SIGKILL at a random moment; N times. Some of them write snapshots packed. Every so often files are damaged while it is down: cut,
-bits flipped, swapped, replaced. Answers are compared, tokens and log-probabilities, with those of a server without a cache. A
-summary on stdout; exit status 0 only if there was no wrong answer and no failed start, and something was restored from disk.
+SIGKILL at a random moment; N times. Some of them write snapshots packed. In the first half `reprise snapshot verify` checks the
+folder after each kill; in the second, files are damaged every so often while the server is down: cut, bits flipped, swapped,
+replaced. Answers are compared, tokens and log-probabilities, with those of a server without a cache. A
+summary on stdout; exit status 0 only if there was no wrong answer, no folder that was not whole and no failed start, and something
+was restored from disk.
 """
 import argparse
 import collections
@@ -151,7 +153,9 @@ def main():
             server.kill()
             for one in list(running):
                 take(one, running.pop(one), talk, counts, tiers)
-            if kill % 10 == 9:
+            if kill < options.kills // 2:
+                counts["not whole"] += not is_whole(options, folder, cache)
+            elif kill % 10 == 9:
                 damage(rng, cache)
                 counts["times damaged"] += 1
         for prompt, answer in talk.answers.items():
@@ -160,13 +164,22 @@ def main():
     reference.kill()
     print(f"{counts['starts']} starts, {counts['failed starts']} failed; {counts['answers']} answers, {counts['cut off']} cut off; "
           f"{len(talk.answers)} compared with cold ones, {counts['wrong answers']} wrong; restored from {dict(tiers)}; "
+          f"folders not whole after a kill {counts['not whole']} of {options.kills // 2}; "
           f"files damaged {counts['times damaged']} times; {time.time() - began:.0f} s")
-    good = not counts["wrong answers"] and not counts["failed starts"] and tiers["disk"] > 0
+    good = not counts["wrong answers"] and not counts["not whole"] and not counts["failed starts"] and tiers["disk"] > 0
     if good:
         shutil.rmtree(folder)
     else:
         print("logs and files are in " + folder)
     sys.exit(not good)
+
+
+def is_whole(options, folder, cache):
+    checked = subprocess.run([os.path.join(options.build, "reprise"), "snapshot", "verify", "--cache-dir", cache,
+                              "--cache-secret-file", os.path.join(folder, "secret")], capture_output=True, text=True)
+    if checked.returncode != 0:
+        print(checked.stdout + checked.stderr, file=sys.stderr)
+    return checked.returncode == 0
 
 
 def take(future, prompt, talk, counts, tiers):
