@@ -17,13 +17,13 @@ namespace reprise::gpu::cuda {
 
 struct LatentShape {
   int heads = 0;
-  int plain_dim = 0;        // elements of a query's part without RoPE
-  int rotary_dim = 0;       // with RoPE: of a query after plain_dim, of a token after its latent
-  int rank = 0;             // elements of a latent; even
-  int rope_pairs = 0;       // 0: no RoPE
+  int plain_dim = 0;       // elements of a query's part without RoPE
+  int rotary_dim = 0;      // with RoPE: of a query after plain_dim, of a token after its latent
+  int rank = 0;            // elements of a latent; even
+  int rope_pairs = 0;      // 0: no RoPE
   bool neighbors = false;  // RoPE pairs are elements 2 i and 2 i + 1; the result is stored de-interleaved
-  float score_scale = 1;    // positive: factor of q k
-  float norm_offset = 0;    // of the norm of latents
+  float score_scale = 1;   // positive: factor of q k
+  float norm_offset = 0;   // of the norm of latents
   float norm_eps = 1e-6F;
   KvType kv = KvType::kBF16;  // cache type; f32 only for f32 rows
   std::size_t offset = 0;     // bytes in a page: [kGrid, stored()]
