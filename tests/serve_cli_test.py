@@ -120,6 +120,13 @@ class Operator(unittest.TestCase):
             self.assertEqual((answer.status, answer.json()["error"]["param"]), (400, "temperature"))
             self.assertIn("9 is not from 0 to 2", answer.json()["error"]["message"])
 
+    def test_seed_of_the_server(self):
+        with serve("--seed", "42", model=None) as served:
+            served.wait_until_ready()
+            seeds = [served.ask("/completion", prompt="Hi", n_predict=1, **body)["generation_settings"]["seed"] for body in ({}, {"seed": 7})]
+            self.assertEqual(seeds, [42, 7])
+            self.assertEqual(json.loads(served.get("/props").data)["default_generation_settings"]["params"]["seed"], 42)
+
     def test_seeds_in_answers_have_no_sign(self):
         with serve(model=None) as served:
             served.wait_until_ready()

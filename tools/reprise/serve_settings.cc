@@ -306,6 +306,8 @@ void add_defaults(Table& table, ServeConfig& config) {
   table.optional("requests.temperature", "--temperature,--temp", "T",
                  config.options.requests.sampling.temperature, 100,
                  "Sampling temperature if the request sets none; 0: greedy, -1: the model's");
+  table.optional("requests.seed", "--seed,-s", "N", config.options.requests.sampling.seed, 1e19,
+                 "Sampling seed if the request sets none; -1: a new one for each request");
   table.common();
 
   table.group("llama-server's API");
@@ -427,7 +429,6 @@ constexpr RemovedSetting kRemoved[] = {
     {"limits.max_stop_strings", "--max-stop-strings", true, "a request may have 16 stop strings"},
     {"limits.max_tools", "--max-tools", true, "http.max_body_bytes bounds a request"},
     {"models.kv_reuse", "", false, "only exact prefixes are reused"},
-    {"requests.seed", "--seed,-s", true, "a request names its seed"},
     {"trace.size_mb", "--trace-size-mb,--trace-mb", true, "a trace ends at 256 MiB"},
 };
 
