@@ -11,6 +11,7 @@ import tempfile
 import unittest
 
 import require
+import server
 
 REPRISE, UNIT = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 MOST_EXPOSED = 4.5  # of 10, as `systemd-analyze security` counts; the unit has 3.7
@@ -54,8 +55,7 @@ class Settings(unittest.TestCase):
     """reprise.toml, which is installed beside the unit."""
 
     def test_states_survive_restarts(self):
-        shown = subprocess.run([REPRISE, "serve", "--config", UNIT.with_name("reprise.toml"), "--print-config"],
-                               capture_output=True, text=True, timeout=60)
+        shown = server.run(REPRISE, "serve", "--config", UNIT.with_name("reprise.toml"), "--print-config")
         self.assertEqual((shown.returncode, shown.stderr), (0, ""))
         state = "/var/lib/" + re.search(r"(?m)^StateDirectory=(\w+)$", UNIT.read_text()).group(1)
         for name in "dir", "secret_file":
