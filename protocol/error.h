@@ -69,7 +69,7 @@ Error unanswered_error(const runtime::Error& error);
 /// Translates the error of a job to that of the request that needed it; others are returned unchanged.
 Error request_error(Error error);
 
-/// What all APIs show of an error: its own fields, completed from the table of kinds.
+/// The parts of an error that all APIs show: its own fields, completed from the table of kinds.
 struct ShownError {
   int status;  // of HTTP
   std::string code;

@@ -180,7 +180,7 @@ struct RequestOrigin {
   traces::RequestTrace trace{};  // the trace so far; empty: the engine begins one
 };
 
-/// What the events of a request report besides the reply.
+/// Reports that the events of a request carry besides the reply.
 struct ReportOptions {
   bool timeline = false;   // fill Usage::timeline
   bool explained = false;  // fill Usage::miss_text

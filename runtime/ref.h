@@ -209,7 +209,7 @@ class Ref {
 
 template <class... Ms>
 struct std::hash<reprise::runtime::Ref<Ms...>> {
-  /// Of the id, not the address, so that the order of a hash table is the same in every run of a simulation.
+  /// Hashes the id, not the address, so that the order of a hash table is the same in every run of a simulation.
   std::size_t operator()(const reprise::runtime::Ref<Ms...>& ref) const {
     return std::hash<reprise::runtime::ActorId>{}(ref ? ref.id() : 0);
   }

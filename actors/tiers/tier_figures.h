@@ -59,7 +59,7 @@ struct TierFigures {
     return figure.load(std::memory_order_relaxed) - before;
   }
 
-  // What was read before the speed was forgotten.
+  // Totals at the moment when the speed was last forgotten.
   Figure forgotten_bytes_{0}, forgotten_ns_{0};
   std::uint32_t refused_in_a_row_ = 0;  // the tier's actor alone
 };

@@ -31,7 +31,7 @@ namespace reprise::protocol {
 /// and metrics.
 enum class Seat : std::uint8_t { kRegular, kReserve };
 
-/// What the gate decides about a request, once; all that answer it read this record.
+/// The gate's decision about a request. It is made once; all code that answers the request reads it.
 struct Admission {
   const Route& route;    // owned by the route table
   const Tenant& tenant;  // without keys: the anonymous tenant; without a valid key: one with an empty name

@@ -1,5 +1,5 @@
 #pragma once
-// What all jobs share. Jobs are the messages between a device worker, which owns a device's memory, and the
+// Types that all jobs share. Jobs are the messages between a device worker, which owns a device's memory, and the
 // actors that decide what it computes. They carry ids, tokens, counts and bytes, never references to device
 // memory. A state that moves to or from a tier is an immutable copy in host memory.
 //

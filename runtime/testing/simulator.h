@@ -31,7 +31,7 @@
 
 namespace reprise::runtime {
 
-/// What may go wrong in a simulation, within what the runtime promises. Defaults: nothing, only the order is drawn.
+/// Faults of a simulation, within what the runtime promises. Defaults: none; only the order is drawn.
 struct SimulatedFaults {
   unsigned delayed_percent =
       0;  // messages that take up to `max_delay`; later ones of the same pair wait for them

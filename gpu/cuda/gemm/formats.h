@@ -100,7 +100,7 @@ struct DeviceFormat {
 };
 
 extern const DeviceFormat kBf16OnDevice;
-// Of the size in the file (quants/formats.cuh).
+// Formats that keep their size in the file (quants/formats.cuh).
 extern const DeviceFormat kQ8_0OnDevice;
 extern const DeviceFormat kQ4_0OnDevice;
 extern const DeviceFormat kQ4_KOnDevice;
